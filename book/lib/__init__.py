@@ -1,0 +1,18 @@
+"""The library that the chapters build, one part at a time.
+
+Every shape in this library is written with the words below, and so is the prose of the book.
+
+    batch     sequences worked on side by side
+    heads     attention heads
+    query     positions that ask (the rows of an attention map)
+    key       positions that are asked (its columns); a value stands at the same position
+    time      positions in a sequence, where only one sequence is meant
+    d_model   width of the vector at a position
+    d_k, d_v  width of one head's queries and keys, and of its values
+    d_ff      width inside the feed-forward network
+    vocab     entries of a vocabulary
+
+A mask is boolean, and True means "may attend".
+
+Importing this package imports nothing else: a chapter names the module that it needs.
+"""

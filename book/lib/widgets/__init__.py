@@ -1,0 +1,1 @@
+"""Widgets that live both in a notebook and in the published page. `base` tells how."""
