@@ -3,7 +3,7 @@
 A check takes the reader's own function or module. It raises `CheckFailed`, which says what was
 expected, what came and where to look; if all holds it returns a `Report`. A check never compares
 with stored random numbers: it tests a property, or copies weights into a reference.
-Each chapter's checks stand together below, in the order of the chapters.
+The checks stand in one module for each part of the library: `checks.attention` checks attention.
 """
 
 from dataclasses import dataclass
