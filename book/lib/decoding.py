@@ -1,0 +1,49 @@
+"""Decoding: from a trained model to a sentence, one token at a time.
+
+Every decoder here works on any model with
+`start(source, source_lengths) -> state` and `step(token, state) -> (logits, weights, state)`.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from lib.data import BOS, EOS, PAD
+
+
+@torch.no_grad()
+def greedy(
+    model: nn.Module,
+    source: Int[Tensor, "batch source_time"],
+    source_lengths: Int[Tensor, " batch"],
+    max_length: int,
+) -> tuple[Int[Tensor, "batch time"], Float[Tensor, "batch time source_time"] | None]:
+    """Take the likeliest token at each step and feed it back, until every sentence has ended.
+
+    y_t = argmax p(y | y_1 .. y_{t-1}, source)
+
+    Returns: the tokens, EOS included and PAD after it, at most `max_length` of them; and each
+    step's weights over the source, or None from a model without attention.
+    Errors: ValueError for max_length below 1.
+    Source: Sutskever et al. 2014, section 3.2, with a beam of one.
+    Chapter: 1 (Sequence to sequence), 12 (Decoding).
+    """
+    if max_length < 1:
+        raise ValueError(f"expected max_length of at least 1, got {max_length}")
+    was_training = model.training
+    model.eval()
+    state = model.start(source, source_lengths)
+    token = source.new_full((len(source),), BOS)
+    ended = torch.zeros_like(token, dtype=torch.bool)
+    tokens, maps = [], []
+    for _ in range(max_length):
+        logits, weights, state = model.step(token, state)
+        token = logits.argmax(dim=-1).masked_fill(ended, PAD)
+        tokens.append(token)
+        maps.append(weights)
+        ended |= token == EOS
+        if ended.all():
+            break
+    model.train(was_training)
+    has_weights = maps[0] is not None
+    return torch.stack(tokens, dim=1), torch.stack(maps, dim=1) if has_weights else None

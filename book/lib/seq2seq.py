@@ -1,0 +1,201 @@
+"""Sequence to sequence with recurrent networks: one fixed context, then attention over all states.
+
+Two models with one interface: `Seq2Seq` hands the decoder the encoder's last state and nothing
+else; `AttentionSeq2Seq` lets it look at every state, with new weights at each step.
+
+    model(source, source_lengths, target_in) -> logits     teacher forcing, all steps at once
+    model.start(source, source_lengths) -> state           then, one token at a time:
+    model.step(token, state) -> (logits, weights, state)   weights is None without attention
+
+Axes beside those of `lib`: d_embed is the width of a token's vector, d_hidden that of a recurrent
+state, d_scorer that of the layer that scores a query against a key; source_time and target_time
+count tokens. The GRU and the encoder stand in `lib.recurrent`.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from lib.recurrent import Encoder, GRUCell, real_positions
+
+
+class DecoderState(NamedTuple):
+    """What a decoder without attention carries from step to step; only `s` changes."""
+
+    s: Tensor  # (batch, d_hidden)
+    context: Tensor  # (batch, d_hidden)
+
+
+class Decoder(nn.Module):
+    """Write the target from one context vector: s_t = g(s_{t-1}, y_{t-1}, c), with s_0 = c.
+
+    The cell's input is the pair of y and c. Its linear map is split in two,
+    W [y; c] = W_y y + W_c c, so that each part is computed once, before the loop.
+    Source: Cho et al. 2014, section 2.2. Chapter: 1 (Sequence to sequence).
+    """
+
+    def __init__(self, vocab: int, d_embed: int, d_hidden: int):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab, d_embed)
+        self.cell = GRUCell(d_embed, d_hidden)
+        self.context_map = nn.Linear(d_hidden, 3 * d_hidden, bias=False)  # W_c
+        self.output = nn.Linear(d_hidden, vocab)
+
+    def start(self, states: Tensor, last: Tensor, mask: Tensor) -> DecoderState:
+        """Keep the encoder's last state; its other states, and their mask, are dropped here."""
+        return DecoderState(s=last, context=last)
+
+    def forward(
+        self, target_in: Int[Tensor, "batch target_time"], state: DecoderState
+    ) -> tuple[Float[Tensor, "batch target_time vocab"], None, DecoderState]:
+        s, context = state
+        projected = self.cell.input_map(self.embedding(target_in))
+        projected = projected + self.context_map(context).unsqueeze(1)
+        states = []
+        for y in projected.unbind(dim=1):
+            s = self.cell.advance(y, s)
+            states.append(s)
+        return self.output(torch.stack(states, dim=1)), None, state._replace(s=s)
+
+
+class Seq2Seq(nn.Module):
+    """Encoder and decoder joined by one vector, whatever the length of the source.
+
+    Source: Sutskever et al. 2014; Cho et al. 2014. Chapter: 1 (Sequence to sequence).
+    """
+
+    def __init__(
+        self, source_vocab: int, target_vocab: int, d_embed: int = 64, d_hidden: int = 128
+    ):
+        super().__init__()
+        self.encoder = Encoder(source_vocab, d_embed, d_hidden)
+        self.decoder = Decoder(target_vocab, d_embed, d_hidden)
+
+    def forward(
+        self,
+        source: Int[Tensor, "batch source_time"],
+        source_lengths: Int[Tensor, " batch"],
+        target_in: Int[Tensor, "batch target_time"],
+    ) -> Float[Tensor, "batch target_time vocab"]:
+        """Teacher forcing: the input of every step is given, so all logits come at once."""
+        return self.decoder(target_in, self.start(source, source_lengths))[0]
+
+    def start(
+        self, source: Int[Tensor, "batch source_time"], source_lengths: Int[Tensor, " batch"]
+    ) -> tuple:
+        """Read the source; return the decoder's state before its first token."""
+        states, last = self.encoder(source, source_lengths)
+        return self.decoder.start(states, last, real_positions(source_lengths, source.shape[1]))
+
+    def step(
+        self, token: Int[Tensor, " batch"], state: tuple
+    ) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch source_time"] | None, tuple]:
+        """Feed one token: logits of the next, weights over the source (or None), new state."""
+        logits, weights, state = self.decoder(token.unsqueeze(1), state)
+        return logits.squeeze(1), None if weights is None else weights.squeeze(1), state
+
+
+class AdditiveAttention(nn.Module):
+    """Mix the keys with weights that depend on the query.
+
+    e_i = v . tanh(W_q q + W_k k_i);  a = softmax(e) over the keys;  c = sum_i a_i k_i
+
+    A key where `mask` is False gets weight 0; at least one key of each row must be allowed.
+    `projected` is key_map(keys), for a caller that asks the same keys many times.
+    Source: Bahdanau et al. 2015, section 3.1 and appendix A.1.2.
+    Chapter: 2 (Attention over the encoder's states).
+    """
+
+    def __init__(self, d_query: int, d_key: int, d_scorer: int = 64):
+        super().__init__()
+        self.query_map = nn.Linear(d_query, d_scorer, bias=False)
+        self.key_map = nn.Linear(d_key, d_scorer)
+        self.score = nn.Linear(d_scorer, 1, bias=False)
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch d_query"],
+        keys: Float[Tensor, "batch key d_key"],
+        mask: Bool[Tensor, "batch key"] | None = None,
+        projected: Float[Tensor, "batch key d_scorer"] | None = None,
+    ) -> tuple[Float[Tensor, "batch d_key"], Float[Tensor, "batch key"]]:
+        if projected is None:
+            projected = self.key_map(keys)
+        scores = self.score(torch.tanh(projected + self.query_map(query).unsqueeze(1))).squeeze(-1)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf"))
+        weights = torch.softmax(scores, dim=-1)  # (batch, key)
+        context = torch.bmm(weights.unsqueeze(1), keys).squeeze(1)  # (batch, d_key)
+        return context, weights
+
+
+class AttentionState(NamedTuple):
+    """What a decoder with attention carries from step to step; only `s` changes."""
+
+    s: Tensor  # (batch, d_hidden)
+    keys: Tensor  # (batch, key, d_key)
+    projected: Tensor  # (batch, key, d_scorer)
+    mask: Tensor | None  # (batch, key)
+
+
+class AttentionDecoder(nn.Module):
+    """Write the target while looking at all keys: s_t = g(s_{t-1}, y_{t-1}, c_t).
+
+    c_t comes from s_{t-1}, anew at each step. The keys may be any set of vectors: the encoder's
+    states, or the cells of a picture.
+    Source: Bahdanau et al. 2015, section 3.1. Chapter: 2 (Attention over the encoder's states).
+    """
+
+    def __init__(self, vocab: int, d_embed: int, d_hidden: int, d_key: int, d_scorer: int = 64):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab, d_embed)
+        self.attention = AdditiveAttention(d_hidden, d_key, d_scorer)
+        self.cell = GRUCell(d_embed, d_hidden)
+        self.context_map = nn.Linear(d_key, 3 * d_hidden, bias=False)
+        self.output = nn.Linear(d_hidden, vocab)
+
+    def start(
+        self,
+        keys: Float[Tensor, "batch key d_key"],
+        s: Float[Tensor, "batch d_hidden"],
+        mask: Bool[Tensor, "batch key"] | None = None,
+    ) -> AttentionState:
+        return AttentionState(s, keys, self.attention.key_map(keys), mask)
+
+    def forward(
+        self, target_in: Int[Tensor, "batch target_time"], state: AttentionState
+    ) -> tuple[
+        Float[Tensor, "batch target_time vocab"],
+        Float[Tensor, "batch target_time key"],
+        AttentionState,
+    ]:
+        s, keys, keys_projected, mask = state
+        projected = self.cell.input_map(self.embedding(target_in))
+        states, maps = [], []
+        for y in projected.unbind(dim=1):
+            context, weights = self.attention(s, keys, mask, keys_projected)
+            s = self.cell.advance(y + self.context_map(context), s)
+            states.append(s)
+            maps.append(weights)
+        logits = self.output(torch.stack(states, dim=1))
+        return logits, torch.stack(maps, dim=1), state._replace(s=s)
+
+
+class AttentionSeq2Seq(Seq2Seq):
+    """The same encoder, and a decoder that sees all its states: nothing else is different.
+
+    Source: Bahdanau et al. 2015. Chapter: 2 (Attention over the encoder's states).
+    """
+
+    def __init__(
+        self,
+        source_vocab: int,
+        target_vocab: int,
+        d_embed: int = 64,
+        d_hidden: int = 128,
+        d_scorer: int = 64,
+    ):
+        super().__init__(source_vocab, target_vocab, d_embed, d_hidden)
+        self.decoder = AttentionDecoder(target_vocab, d_embed, d_hidden, d_hidden, d_scorer)
