@@ -1,0 +1,79 @@
+# One command a task. `make book` and `make test` need nothing but Python 3.11 or newer, git and
+# make: each sets up what it uses, once.
+
+PYTHON ?= python3
+BIN := .venv/bin
+HTML := _build/html
+PORT ?= 8000
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest
+NOTEBOOKS := $(sort $(wildcard book/[0-9]*.ipynb))
+
+export TQDM_DISABLE = 1
+export MPLBACKEND = module://matplotlib_inline.backend_inline
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help book serve test lint unit notebooks site setup setup-test refresh bench clean
+
+help: ## list the tasks
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | sort | awk -F': ' '{printf "make %-12s %s\n", $$1, $$2}'
+
+# --- set-up -----------------------------------------------------------------------------------
+
+$(BIN)/python:
+	@bash scripts/make_venv.sh $(PYTHON)
+
+.venv/book.stamp: requirements-book.txt constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -r requirements-book.txt
+	@touch $@
+
+.venv/test.stamp: requirements.txt requirements-book.txt constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -r requirements.txt
+	@touch $@ .venv/book.stamp
+
+.venv/browser.stamp: .venv/test.stamp scripts/install_browser.sh
+	@bash scripts/install_browser.sh $(BIN)/python
+	@$(BIN)/python -c "import matplotlib.font_manager"
+	@touch $@
+
+setup: .venv/book.stamp ## install what building needs
+
+setup-test: .venv/browser.stamp ## install what testing needs, a browser included
+
+# --- the book ---------------------------------------------------------------------------------
+
+book: setup ## build the book into _build/html
+	$(BIN)/jupyter-book build . -n -W --keep-going --quiet
+	@echo "The book: $(CURDIR)/$(HTML)/index.html (open it, or run: make serve)"
+
+serve: ## read the built book at http://127.0.0.1:8000
+	@test -f $(HTML)/index.html || $(MAKE) book
+	@echo "Reading at http://127.0.0.1:$(PORT)/ (Ctrl-C stops)"
+	@$(PYTHON) -m http.server --bind 127.0.0.1 --directory $(HTML) $(PORT)
+
+# --- tests ------------------------------------------------------------------------------------
+
+test: setup-test lint unit notebooks site ## everything CI checks
+
+lint: .venv/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/codespell
+
+unit: .venv/test.stamp
+	$(PYTEST) tests --ignore=tests/browser --ignore=tests/test_book.py -n $(WORKERS) --dist worksteal
+
+notebooks: .venv/test.stamp
+	$(PYTEST) --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg --nbval-cell-timeout=300 \
+	  --timeout=600 -n $(WORKERS) --dist loadfile -o addopts= -o filterwarnings= $(NOTEBOOKS)
+
+site: setup-test book
+	$(PYTEST) tests/browser tests/test_book.py -n $(WORKERS) --dist loadfile
+
+# --- upkeep -----------------------------------------------------------------------------------
+
+refresh: .venv/test.stamp ## run chapters and store their outputs: make refresh CHAPTER=book/01_seq2seq.ipynb
+	$(BIN)/python scripts/refresh.py $(CHAPTER)
+
+clean: ## remove what the build made
+	rm -rf _build
