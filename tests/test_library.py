@@ -1,4 +1,4 @@
-"""Rules for the whole library: short modules, taught names, nothing printed, tests that mirror it."""
+"""Rules for the whole library: short modules, taught names, nothing printed, tests beside it."""
 
 import ast
 import re
