@@ -1,0 +1,176 @@
+"""The book's translation task, made from public tables: no download, and each answer is unique.
+
+Names of currencies and units, dates and lists come from Unicode's CLDR, through Babel; numbers in
+words come from num2words. The source is always English.
+"""
+
+import random
+from collections.abc import Callable
+from datetime import date, timedelta
+from functools import cache
+from math import inf
+from typing import NamedTuple
+
+from babel import Locale, UnknownLocaleError
+from babel.dates import TIMEDELTA_UNITS, format_date, format_timedelta
+from babel.lists import format_list
+from babel.numbers import get_currency_name
+from babel.units import format_unit
+from num2words import num2words
+
+from lib.text import Pair, tokenise
+
+# Left out: 21, 31, ... 91, which in many languages agree in gender with their noun.
+NUMBERS = tuple(n for n in range(2, 100) if n < 20 or n % 10 != 1)
+CURRENCIES = (
+    "USD CAD AUD NZD HKD SGD EUR GBP EGP TRY CHF JPY CNY KRW INR IDR RUB BRL MXN ARS CLP COP ZAR "
+    "SEK NOK DKK PLN CZK HUF MAD TND AED SAR ILS THB"
+)
+UNITS = (
+    "length-kilometer length-meter length-centimeter length-millimeter length-mile length-foot "
+    "length-inch length-nautical-mile length-light-year area-square-kilometer area-square-meter "
+    "area-square-mile area-square-foot area-hectare volume-cubic-kilometer volume-cubic-meter "
+    "volume-cubic-foot volume-cubic-inch volume-liter volume-milliliter mass-kilogram mass-gram "
+    "mass-pound mass-ounce speed-kilometer-per-hour speed-meter-per-second speed-mile-per-hour "
+    "temperature-celsius temperature-fahrenheit digital-megabyte"
+)
+# Left out: the first of each month, an ordinal in some languages.
+DATES = [d for n in range(50 * 365) if (d := date(2000, 1, 1) + timedelta(days=n)).day > 1]
+HELD_OUT = 10  # one number in so many is held out for each noun, for the compositional test
+
+
+class Item(NamedTuple):
+    """One thing to translate, as text in English and in the target language."""
+
+    source: str
+    target: str
+
+
+def translation_pairs(
+    n_train: int = 20_000,
+    n_test: int = 1_500,
+    *,
+    seed: int = 0,
+    locale: str = "fr",
+    max_items: int = 3,
+    compositional: bool = False,
+) -> tuple[list[Pair], list[Pair]]:
+    """Make sentence pairs for training and for testing; no sentence stands in both, or twice.
+
+    A sentence lists one to `max_items` items: an amount of money, a measure, a time from now or
+    a date. Each source has exactly one right target. With `compositional`, a test sentence is
+    made only of numbers and nouns that training shows apart but never together (and no dates).
+
+    Args: how many pairs; the seed that fixes them all; a locale that both Babel and num2words
+    know, such as "fr", "de", "es" or "fr_CH".
+    Errors: ValueError for an unknown locale, or for more sentences than can be made.
+    Source: ours, from CLDR and num2words. Chapter: 1 (Sequence to sequence).
+    """
+    if min(n_train, n_test) < 0 or max_items < 1:
+        got = f"n_train {n_train}, n_test {n_test}, max_items {max_items}"
+        raise ValueError(f"expected counts of at least 0 and at least one item, got {got}")
+    tables, dates = _items(locale)
+    rng = random.Random(seed)
+    if compositional:
+        known, new = zip(*(_split(table) for table in tables), strict=True)
+        test = _sentences(n_test, new, max_items, rng, locale)
+        train = _sentences(n_train, (*known, dates), max_items, rng, locale)
+        return train, test
+    flat = [[item for row in table for item in row] for table in tables]
+    pairs = _sentences(n_train + n_test, (*flat, dates), max_items, rng, locale)
+    return pairs[:n_train], pairs[n_train:]
+
+
+def _sentences(
+    count: int, kinds: tuple[list[Item], ...], max_items: int, rng: random.Random, locale: str
+) -> list[Pair]:
+    """Draw different sentences, each kind of item equally often."""
+    pairs: dict[Pair, None] = {}  # a set that keeps the order
+    for _ in range(20 * count):
+        if len(pairs) == count:
+            break
+        items = [rng.choice(rng.choice(kinds)) for _ in range(rng.randint(1, max_items))]
+        source, target = zip(*items, strict=True)
+        pair = Pair(
+            tokenise(format_list(source, locale="en")),
+            tokenise(format_list(target, locale=locale)),
+        )
+        pairs[pair] = None
+    if len(pairs) < count:
+        fix = "ask for fewer sentences or raise max_items"
+        message = f"expected to find {count} different sentences of at most {max_items} items"
+        raise ValueError(f"{message}, got {len(pairs)} in {20 * count} draws; {fix}")
+    return list(pairs)
+
+
+def _split(table: list[list[Item]]) -> tuple[list[Item], list[Item]]:
+    """Hold out one number in ten for each noun, another one for the next: items known and new."""
+    known, new = [], []
+    for noun, row in enumerate(table):
+        for number, item in enumerate(row):
+            (known if (noun + number) % HELD_OUT else new).append(item)
+    return known, new
+
+
+@cache
+def _items(locale: str) -> tuple[list[list[list[Item]]], list[Item]]:
+    """All items of a locale: tables of a row for each noun, a column for each number; and dates."""
+    try:
+        Locale.parse(locale)
+        numbers = {n: _number_words(n, locale) for n in NUMBERS}
+    except (UnknownLocaleError, ValueError, NotImplementedError) as error:
+        fix = 'choose one such as "fr", "de", "es" or "pt_BR"'
+        message = f"expected a locale that both Babel and num2words know, got {locale!r}"
+        raise ValueError(f"{message}; {fix}") from error
+    english = {n: _number_words(n, "en") for n in NUMBERS}
+
+    def item(phrase: Callable[[int, str, str], str], n: int, noun: str) -> Item:
+        source = phrase(n, noun, "en").replace(str(n), english[n])
+        target = phrase(n, noun, locale).replace(str(n), numbers[n])
+        return Item(_plain(source), _plain(target))
+
+    times = [f"{sign}{unit}" for unit, _ in TIMEDELTA_UNITS for sign in "+-"]
+    kinds = ((_money, CURRENCIES.split()), (_measure, UNITS.split()), (_from_now, times))
+    tables = [
+        [[item(phrase, n, noun) for n in NUMBERS] for noun in nouns] for phrase, nouns in kinds
+    ]
+    dates = [Item(_date(day, "en"), _date(day, locale)) for day in DATES]
+    return tables, dates
+
+
+def _money(n: int, currency: str, locale: str) -> str:
+    return f"{n} {get_currency_name(currency, count=n, locale=locale)}"
+
+
+def _measure(n: int, unit: str, locale: str) -> str:
+    return format_unit(n, unit, "long", locale=locale)
+
+
+def _from_now(n: int, time: str, locale: str) -> str:
+    sign, unit = time[0], time[1:]
+    seconds = int(f"{sign}{n * dict(TIMEDELTA_UNITS)[unit]}")
+    # The threshold keeps 90 days from turning into three months.
+    return format_timedelta(
+        timedelta(seconds=seconds), unit, threshold=inf, add_direction=True, locale=locale
+    )
+
+
+def _date(day: date, locale: str) -> str:
+    return format_date(day, "full", locale=locale)
+
+
+def _plain(text: str) -> str:
+    """Hyphens become spaces: "dix-sept" is two words to learn, not a third."""
+    return text.replace("-", " ")
+
+
+def _number_words(n: int, locale: str) -> str:
+    """A number in words; a compound is cut into its parts, as in "zwei und vierzig"."""
+    words = num2words(n, lang=locale)
+    if n > 20 and n % 10 and words.isalpha():
+        unit, ten = num2words(n % 10, lang=locale), num2words(n - n % 10, lang=locale)
+        for first, last in ((unit, ten), (ten, unit)):
+            if words.startswith(first) and words.endswith(last):
+                middle = words.removeprefix(first).removesuffix(last)
+                return " ".join(f"{first} {middle} {last}".split())
+    return words
