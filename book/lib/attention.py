@@ -1,0 +1,187 @@
+"""The attention layer: each query takes home a weighted mean of the values.
+
+What is here: one attention map (`scaled_dot_product_attention`) and several side by side
+(`MultiHeadAttention`), for self- and for cross-attention alike.
+What is not: masks, which are made in `lib.masks`; positions, residuals and norms.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from lib.masks import fit_mask
+
+
+def scaled_dot_product_attention(
+    query: Float[Tensor, "*batch query d_k"],
+    key: Float[Tensor, "*batch key d_k"],
+    value: Float[Tensor, "*batch key d_v"],
+    mask: Bool[Tensor, "..."] | None = None,
+    *,
+    dropout: float = 0.0,
+    return_weights: bool = False,
+) -> (
+    Float[Tensor, "*batch query d_v"]
+    | tuple[Float[Tensor, "*batch query d_v"], Float[Tensor, "*batch query key"]]
+):
+    """softmax(Q K^T / sqrt(d_k)) V: for each query a mean of the values, weighted by its scores.
+
+    Without the weights torch's fused kernel computes it, which never stores a query x key matrix.
+    Asked for the weights, the formula below does. Both give the same values and gradients.
+
+    Shapes: query (*batch, query, d_k), key (*batch, key, d_k), value (*batch, key, d_v). mask:
+        boolean, True = may attend, broadcasts to (*batch, query, key); where *batch is (batch,
+        heads), three axes mean (batch, query, key). Returns (*batch, query, d_v), with the weights
+        (*batch, query, key) if asked. Weights are 0 where masked and a row of them sums to 1; a
+        row with every key masked is all 0, and so is its output.
+    Args: dropout, the share of weights set to 0 at this call (in use, pass 0); the weights are
+        returned as they were before it.
+    Errors: ValueError for shapes that do not fit, and for a mask that is not boolean.
+    Source: Attention Is All You Need, section 3.2.1, equation 1. Chapter: 3 (The attention layer).
+    """
+    _require_fitting(query, key, value)
+    d_k = query.shape[-1]
+    if mask is not None:
+        mask = fit_mask(mask, (*query.shape[:-1], key.shape[-2]))
+    if not return_weights:
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+
+    # Q is divided before the product: fewer numbers to divide, and no overflow in float16.
+    scores = (query / math.sqrt(d_k)) @ key.transpose(-2, -1)  # (*batch, query, key)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=-1)
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0.0)  # a row without any key left: zeros
+    output = F.dropout(weights, dropout) @ value  # (*batch, query, d_v)
+    return output, weights
+
+
+class MultiHeadAttention(nn.Module):
+    """Concat(head_1, ..., head_h) W^O, where head_i = Attention(X_Q W_i^Q, X_K W_i^K, X_V W_i^V).
+
+    Given one input it is self-attention; given a second one, which the keys and values are taken
+    from, it is cross-attention. The weights and the code are the same.
+
+    Shapes: see `forward`.
+    Args: d_model and n_heads as in the paper. d_k and d_v, the widths of one head, are
+        d_model / n_heads unless given. d_query_in, d_key_in, d_value_in, the widths of the inputs,
+        and d_out, that of the output, are d_model unless given (d_value_in: d_key_in). bias adds a
+        bias to each of the four projections. dropout acts on the attention weights, in training;
+        the paper has none there.
+    Errors: ValueError if n_heads does not divide d_model where d_k or d_v follows from it.
+    Source: Attention Is All You Need, section 3.2.2. Chapter: 5 (Multi-head attention).
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        d_query_in: int | None = None,
+        d_key_in: int | None = None,
+        d_value_in: int | None = None,
+        d_out: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        if n_heads < 1:
+            raise ValueError(f"expected one head or more, got n_heads={n_heads}")
+        if d_model % n_heads and (d_k is None or d_v is None):
+            raise ValueError(
+                f"expected d_model to be a multiple of n_heads, got d_model={d_model} and "
+                f"n_heads={n_heads}; change one of them, or give both d_k and d_v"
+            )
+        self.n_heads = n_heads
+        self.dropout = dropout
+        d_k = d_model // n_heads if d_k is None else d_k
+        d_v = d_model // n_heads if d_v is None else d_v
+        d_query_in = d_model if d_query_in is None else d_query_in
+        d_key_in = d_model if d_key_in is None else d_key_in
+        d_value_in = d_key_in if d_value_in is None else d_value_in
+        d_out = d_model if d_out is None else d_out
+
+        # The matrices W_1 ... W_h of all heads stand side by side in one.
+        self.w_q = nn.Linear(d_query_in, n_heads * d_k, bias=bias)
+        self.w_k = nn.Linear(d_key_in, n_heads * d_k, bias=bias)
+        self.w_v = nn.Linear(d_value_in, n_heads * d_v, bias=bias)
+        self.w_o = nn.Linear(n_heads * d_v, d_out, bias=bias)
+        for projection in (self.w_q, self.w_k, self.w_v, self.w_o):
+            # Keeps the variance of what passes through: the reason for 1/sqrt(d_k) assumes it.
+            nn.init.xavier_uniform_(projection.weight)
+            if bias:
+                nn.init.zeros_(projection.bias)
+
+    def forward(
+        self,
+        x_query: Float[Tensor, "batch query d_query_in"],
+        x_key: Float[Tensor, "batch key d_key_in"] | None = None,
+        x_value: Float[Tensor, "batch key d_value_in"] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        return_weights: bool = False,
+    ) -> (
+        Float[Tensor, "batch query d_out"]
+        | tuple[Float[Tensor, "batch query d_out"], Float[Tensor, "batch heads query key"]]
+    ):
+        """Let each position of `x_query` attend to the positions of `x_key`.
+
+        Shapes: x_query (batch, query, d_query_in); x_key (batch, key, d_key_in), x_query itself
+            unless given; x_value (batch, key, d_value_in), x_key itself unless given. mask (query,
+            key), (batch, query, key) or (batch, heads, query, key), each axis full or 1. Returns
+            (batch, query, d_out), with the weights (batch, heads, query, key) if asked.
+        Errors: ValueError for widths, lengths or a mask that do not fit.
+        Source: Attention Is All You Need, section 3.2.2. Chapter: 5 (Multi-head attention).
+        """
+        x_key = x_query if x_key is None else x_key
+        x_value = x_key if x_value is None else x_value
+        query = self._split_heads(self._project("w_q", x_query))  # (batch, heads, query, d_k)
+        key = self._split_heads(self._project("w_k", x_key))  # (batch, heads, key, d_k)
+        value = self._split_heads(self._project("w_v", x_value))  # (batch, heads, key, d_v)
+        result = scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            mask,
+            dropout=self.dropout if self.training else 0.0,
+            return_weights=return_weights,
+        )
+        heads, weights = result if return_weights else (result, None)
+        # (batch, heads, query, d_v) -> (batch, query, heads, d_v) -> (batch, query, heads * d_v)
+        output = self.w_o(heads.transpose(1, 2).flatten(2))  # (batch, query, d_out)
+        return (output, weights) if return_weights else output
+
+    def _split_heads(self, x: Tensor) -> Tensor:
+        """(batch, time, heads * d) -> (batch, time, heads, d) -> (batch, heads, time, d)."""
+        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+
+    def _project(self, name: str, x: Tensor) -> Tensor:
+        """x W, with an error that speaks of the input and not of a matrix product."""
+        projection = getattr(self, name)
+        if x.dim() != 3 or x.shape[-1] != projection.in_features:
+            raise ValueError(
+                f"expected an input (batch, time, {projection.in_features}) for {name}, "
+                f"got {tuple(x.shape)}; the widths are set when the layer is made: "
+                "d_query_in, d_key_in, d_value_in"
+            )
+        return projection(x)
+
+
+def _require_fitting(query: Tensor, key: Tensor, value: Tensor) -> None:
+    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+    if min(query.dim(), key.dim(), value.dim()) < 2:
+        raise ValueError(f"expected at least two axes (time, width), got {shapes}")
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            f"expected query and key of the same width d_k, got {shapes}; project one of them"
+        )
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"expected one value for each key, got {shapes}")
+    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
+        raise ValueError(f"expected the same batch axes in all three, got {shapes}; use expand")
