@@ -1,7 +1,8 @@
 """Cuts the fonts of the published pages down to the characters that the pages show.
 
-Two fonts: STIX Two Math (from the package ziamath) sets the formulas that `book_mathml` writes,
-and the theme's icon fonts draw a dozen of their two thousand icons.
+Source Serif Pro (from the package font-source-serif-pro) sets the text, STIX Two Math (from the
+package ziamath) the formulas that `book_mathml` writes, and the theme's icon fonts draw a dozen of
+their two thousand icons.
 """
 
 import html
@@ -9,10 +10,17 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import font_source_serif_pro
+import pydata_sphinx_theme
 import ziamath
 from fontTools import subset
 
 MATH_FONT = Path(ziamath.__file__).parent / "fonts" / "STIXTwoMath-Regular.ttf"
+THEME = Path(pydata_sphinx_theme.__file__).parent / "theme" / "pydata_sphinx_theme" / "static"
+ICON_FONTS = Path("vendor", "fontawesome", "webfonts")
+TEXT_FONTS = Path(font_source_serif_pro.__file__).parent / "files"
+TEXT_FACES = {"text": "Regular", "text-italic": "It", "text-bold": "Semibold"}
+LATIN = {chr(code) for code in (*range(0x20, 0x7F), *range(0xA0, 0x180))}
 # A browser sets a one-letter identifier in the italic alphabet: (first, last, first in italic).
 ITALICS = (("A", "Z", 0x1D434), ("a", "z", 0x1D44E), ("Α", "Ω", 0x1D6E2), ("α", "ω", 0x1D6FC))
 
@@ -40,17 +48,21 @@ def math_characters(pages: Iterable[str]) -> set[str]:
     return shown | italic | set("ℎ√")  # h stands outside its alphabet; a root is an element
 
 
-def icon_characters(pages: Iterable[str], styles: Iterable[str]) -> set[str]:
-    """The icons in use: named by a class in a page, or written by its code in a style."""
+def icon_characters(pages: list[str], styles: list[str]) -> set[str]:
+    """The icons in use: named by a class in a page, or written in a style, by code or as such."""
     codes, used = {}, set()
     for style in styles:
-        for selector, code in re.findall(r'([^{}]+)\{[^{}]*"\\([ef][0-9a-f]{3})"', style):
+        for selector, rule in re.findall(r"([^{}]+)\{([^{}]*)\}", style):
+            found = re.findall(r'"\\([ef][0-9a-f]{3})"', rule)
             names = re.findall(r"\.(fa-[a-z0-9-]+)", selector)
-            codes |= dict.fromkeys(names, code)
-            used |= set() if names else {code}
+            if names and found:
+                codes |= dict.fromkeys(names, found[-1])
+            else:
+                used |= {*found}
     for page in pages:
         used |= {codes[name] for name in re.findall(r"fa-[a-z0-9-]+", page) if name in codes}
-    return {chr(int(code, 16)) for code in used}
+    written = {c for style in styles for c in style if "\ue000" <= c <= "\uf8ff"}
+    return written | {chr(int(code, 16)) for code in used}
 
 
 def cut_all(app, exception) -> None:
@@ -59,11 +71,15 @@ def cut_all(app, exception) -> None:
     static = Path(app.outdir) / "_static"
     pages = [path.read_text(encoding="utf-8") for path in Path(app.outdir).rglob("*.html")]
     styles = [path.read_text(encoding="utf-8") for path in static.rglob("*.css")]
+    letters = sorted(LATIN | {c for page in pages for c in html.unescape(page) if c > "\x7f"})
+    for name, face in TEXT_FACES.items():
+        source = TEXT_FONTS / f"SourceSerifPro-{face}.ttf"
+        cut_font(source, static / "fonts" / f"{name}.woff2", letters, features=["kern", "liga"])
     formulas = sorted(math_characters(pages))
     cut_font(MATH_FONT, static / "fonts" / "math.woff2", formulas, features=["ssty", "dtls"])
     icons = sorted(icon_characters(pages, styles))
-    for path in (static / "vendor" / "fontawesome" / "webfonts").glob("*.woff2"):
-        cut_font(path, path, icons, features=[])
+    for source in (THEME / ICON_FONTS).glob("*.woff2"):
+        cut_font(source, static / ICON_FONTS / source.name, icons, features=[])
 
 
 def setup(app):
