@@ -38,6 +38,8 @@ UNITS = (
 DATES = [d for n in range(50 * 365) if (d := date(2000, 1, 1) + timedelta(days=n)).day > 1]
 HELD_OUT = 10  # one number in so many is held out for each noun, for the compositional test
 
+Phrase = Callable[[int, str, str], str]  # from a number, a noun's code and a locale
+
 
 class Item(NamedTuple):
     """One thing to translate, as text in English and in the target language."""
@@ -58,8 +60,9 @@ def translation_pairs(
     """Make sentence pairs for training and for testing; no sentence stands in both, or twice.
 
     A sentence lists one to `max_items` items: an amount of money, a measure, a time from now or
-    a date. Each source has exactly one right target. With `compositional`, a test sentence is
-    made only of numbers and nouns that training shows apart but never together (and no dates).
+    a date; a unit that the locale has no name for is left out. Each source has one right target.
+    With `compositional`, a test sentence is made only of numbers and nouns that training shows
+    apart but never together (and no dates).
 
     Args: how many pairs; the seed that fixes them all; a locale that both Babel and num2words
     know, such as "fr", "de", "es" or "fr_CH".
@@ -85,22 +88,21 @@ def _sentences(
     count: int, kinds: tuple[list[Item], ...], max_items: int, rng: random.Random, locale: str
 ) -> list[Pair]:
     """Draw different sentences, each kind of item equally often."""
-    pairs: dict[Pair, None] = {}  # a set that keeps the order
+    pairs: dict[tuple[str, ...], tuple[str, ...]] = {}  # from source to target, in order
     for _ in range(20 * count):
         if len(pairs) == count:
             break
         items = [rng.choice(rng.choice(kinds)) for _ in range(rng.randint(1, max_items))]
         source, target = zip(*items, strict=True)
-        pair = Pair(
-            tokenise(format_list(source, locale="en")),
-            tokenise(format_list(target, locale=locale)),
-        )
-        pairs[pair] = None
+        english = tokenise(format_list(source, locale="en"))
+        pairs[english] = tokenise(format_list(target, locale=locale))
     if len(pairs) < count:
         fix = "ask for fewer sentences or raise max_items"
         message = f"expected to find {count} different sentences of at most {max_items} items"
         raise ValueError(f"{message}, got {len(pairs)} in {20 * count} draws; {fix}")
-    return list(pairs)
+    drawn = [Pair(*pair) for pair in pairs.items()]
+    rng.shuffle(drawn)  # short sentences run out, so there are fewer among the last ones
+    return drawn
 
 
 def _split(table: list[list[Item]]) -> tuple[list[Item], list[Item]]:
@@ -115,16 +117,16 @@ def _split(table: list[list[Item]]) -> tuple[list[Item], list[Item]]:
 @cache
 def _items(locale: str) -> tuple[list[list[list[Item]]], list[Item]]:
     """All items of a locale: tables of a row for each noun, a column for each number; and dates."""
+    fix = 'choose one such as "fr", "de", "es" or "pt_BR"'
     try:
         Locale.parse(locale)
         numbers = {n: _number_words(n, locale) for n in NUMBERS}
     except (UnknownLocaleError, ValueError, NotImplementedError) as error:
-        fix = 'choose one such as "fr", "de", "es" or "pt_BR"'
         message = f"expected a locale that both Babel and num2words know, got {locale!r}"
         raise ValueError(f"{message}; {fix}") from error
     english = {n: _number_words(n, "en") for n in NUMBERS}
 
-    def item(phrase: Callable[[int, str, str], str], n: int, noun: str) -> Item:
+    def item(phrase: Phrase, n: int, noun: str) -> Item:
         source = phrase(n, noun, "en").replace(str(n), english[n])
         target = phrase(n, noun, locale).replace(str(n), numbers[n])
         return Item(_plain(source), _plain(target))
@@ -132,10 +134,19 @@ def _items(locale: str) -> tuple[list[list[list[Item]]], list[Item]]:
     times = [f"{sign}{unit}" for unit, _ in TIMEDELTA_UNITS for sign in "+-"]
     kinds = ((_money, CURRENCIES.split()), (_measure, UNITS.split()), (_from_now, times))
     tables = [
-        [[item(phrase, n, noun) for n in NUMBERS] for noun in nouns] for phrase, nouns in kinds
+        [[item(phrase, n, noun) for n in NUMBERS] for noun in nouns if _named(phrase, noun, locale)]
+        for phrase, nouns in kinds
     ]
-    dates = [Item(_date(day, "en"), _date(day, locale)) for day in DATES]
+    if not all(tables):
+        message = f"expected a locale with names for currencies and units, got {locale!r}"
+        raise ValueError(f"{message}; {fix}")
+    dates = [Item(*(_plain(_date(day, side)) for side in ("en", locale))) for day in DATES]
     return tables, dates
+
+
+def _named(phrase: Phrase, noun: str, locale: str) -> bool:
+    """Whether the locale has a name for it: Babel falls back to the bare code if not."""
+    return all(noun not in phrase(n, noun, locale) for n in NUMBERS)
 
 
 def _money(n: int, currency: str, locale: str) -> str:
@@ -170,7 +181,7 @@ def _number_words(n: int, locale: str) -> str:
     if n > 20 and n % 10 and words.isalpha():
         unit, ten = num2words(n % 10, lang=locale), num2words(n - n % 10, lang=locale)
         for first, last in ((unit, ten), (ten, unit)):
-            if words.startswith(first) and words.endswith(last):
+            if words.startswith(first) and words.removeprefix(first).endswith(last):
                 middle = words.removeprefix(first).removesuffix(last)
                 return " ".join(f"{first} {middle} {last}".split())
     return words
