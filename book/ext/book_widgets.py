@@ -1,0 +1,84 @@
+"""Puts the widgets' scripts and styles beside the published pages, and on the pages that use them.
+
+A widget's module is an ES module, which a browser does not import from file://. So each becomes a
+classic script that hands its module to the host (`book/static/widget-host.js`). The scripts that
+all widgets share become one more. Only text files are read here: building needs no kernel and no
+widget library.
+"""
+
+import json
+import re
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent / "lib" / "widgets"
+SHARED = ("math", "ui", "controls", "chart")
+EXPORT = re.compile(r"^export default ", re.MULTILINE)
+USED = re.compile(r'class="book-widget" data-module="([^"]*)"')
+
+
+def shared_script(source: Path) -> str:
+    """The shared scripts in one function, which keeps their names off the page."""
+    parts = [(source / f"{name}.js").read_text(encoding="utf-8") for name in SHARED]
+    names = ", ".join(SHARED)
+    return f"(() => {{\n{''.join(parts)}\nbookWidgets.shared = {{ {names} }};\n}})();\n"
+
+
+def widget_script(name: str, source: Path) -> str:
+    """The module `name` as a classic script that hands itself, and its styles, to the host.
+
+    Errors: ValueError for a module that imports, or has other exports than one default.
+    """
+    text = (source / f"{name}.js").read_text(encoding="utf-8")
+    others = re.findall(r"^(?:import|export)\b(?! default ).*", text, re.MULTILINE)
+    if others or len(EXPORT.findall(text)) != 1:
+        raise ValueError(
+            f"expected {name}.js to hold one `export default` and no import, got {others}; "
+            "the shared names math, ui, controls and chart are there without an import"
+        )
+    css = source / f"{name}.css"
+    style = css.read_text(encoding="utf-8") if css.is_file() else ""
+    body = EXPORT.sub("const module = ", text)
+    return (
+        f"(() => {{\nconst {{ {', '.join(SHARED)} }} = bookWidgets.shared;\n{body}\n"
+        f"bookWidgets.add({json.dumps(name)}, module, {json.dumps(style)});\n}})();\n"
+    )
+
+
+def modules(source: Path) -> list[str]:
+    return sorted(path.stem for path in source.glob("*.js") if path.stem not in SHARED)
+
+
+def emit_assets(out_dir: Path, source: Path = SOURCE) -> list[str]:
+    """Write the shared script, a script for each widget and the style sheet; return the names."""
+    out_dir.mkdir(parents=True, exist_ok=True)
+    names = modules(source)
+    scripts = {"shared": shared_script(source)} | {n: widget_script(n, source) for n in names}
+    for name, text in scripts.items():
+        (out_dir / f"{name}.js").write_text(text, encoding="utf-8")
+    style = (source / "base.css").read_text(encoding="utf-8")
+    (out_dir / "base.css").write_text(style, encoding="utf-8")
+    return names
+
+
+def on_builder(app) -> None:
+    if app.builder.format == "html":
+        app.book_widgets = emit_assets(Path(app.outdir) / "_static" / "widgets")
+
+
+def on_page(app, page, template, context, doctree) -> None:
+    """Name on a page the scripts of the widgets that stand on it, and no others."""
+    used = sorted(set(USED.findall(context.get("body") or "")))
+    if not used or app.builder.format != "html":
+        return
+    for name in used:
+        if name not in app.book_widgets:
+            raise ValueError(f"expected a widget of the book on page {page}, got {name!r}")
+    app.add_css_file("widgets/base.css")
+    for file in ("widget-host", "widgets/shared", *(f"widgets/{name}" for name in used)):
+        app.add_js_file(f"{file}.js", loading_method="defer")
+
+
+def setup(app):
+    app.connect("builder-inited", on_builder)
+    app.connect("html-page-context", on_page)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,207 @@
+// The parts that every widget is made of: the frame, the controls, the state, the message in place.
+// Every control is a native one with a label. Text goes in as text, never as HTML.
+const ui = (() => {
+  const SVG = "http://www.w3.org/2000/svg";
+  const SVG_TAGS = new Set(["svg", "g", "path", "line", "circle", "rect", "text", "title", "desc"]);
+  const freshId = () => `bw-${Math.random().toString(36).slice(2, 10)}`;
+
+  /**
+   * An element. Attributes by name; `text` becomes its text, a function listens to the event of
+   * that name, `--name` sets a style property; false, null and undefined leave it out.
+   */
+  function h(tag, attributes = {}, ...children) {
+    const node = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag)
+      : document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value === undefined || value === null || value === false) continue;
+      if (name === "text") node.textContent = value;
+      else if (typeof value === "function") node.addEventListener(name, value);
+      else if (name.startsWith("--")) node.style.setProperty(name, value);
+      else node.setAttribute(name, value === true ? "" : value);
+    }
+    node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+    return node;
+  }
+
+  /** Text for screen readers only. */
+  const hidden = (text) => h("span", { class: "bw-hidden", text });
+
+  // What a state value may be: each returns the value, or undefined if it will not do.
+  const isNumber = (value) => value !== "" && value !== null && Number.isFinite(Number(value));
+  const kinds = {
+    integer: (min, max) => (value) =>
+      (isNumber(value) && Number.isInteger(+value) && +value >= min && +value <= max
+        ? +value : undefined),
+    number: (min, max) => (value) =>
+      (isNumber(value) && +value >= min && +value <= max ? +value : undefined),
+    oneOf: (...options) => (value) => options.find((option) => String(option) === String(value)),
+    flag: () => (value) => ({ true: true, false: false })[String(value)],
+    text: (longest = 200) => (value) =>
+      (typeof value === "string" && value.length <= longest ? value : undefined),
+  };
+
+  /** Runs `build(w)` on a fresh frame; an error, then or later, becomes a message in the frame. */
+  function widget({ model, el, title, lead }, build) {
+    const w = new Widget(model, el, title, lead);
+    try {
+      build(w);
+    } catch (error) {
+      w.fail(error);
+      w.body.hidden = true;
+      el.dataset.failed = "true";
+    }
+    return () => w.close();
+  }
+
+  class Widget {
+    constructor(model, el, title, lead) {
+      Object.assign(this, { model, el, keys: {}, initial: {}, drawn: [], closed: [], due: false });
+      this.body = h("div", { class: "bw-body" });
+      this.status = h("div", { class: "bw-hidden", role: "status" });
+      this.alert = h("p", { class: "bw-error", role: "alert", hidden: true });
+      this.root = h("div", { class: "bw", role: "group", "aria-label": title },
+        h("div", { class: "bw-head" },
+          h("p", { class: "bw-title", text: title }),
+          lead && h("p", { class: "bw-lead", text: lead })),
+        this.alert, this.body, this.status);
+      el.append(this.root);
+    }
+
+    /** The data that Python gave under this name. */
+    data(name) {
+      return this.model.get(name);
+    }
+
+    add(...nodes) {
+      this.body.append(...nodes);
+    }
+
+    /** Shows an error in the frame, or takes it away again: fail(null). */
+    fail(error) {
+      this.alert.hidden = !error;
+      this.alert.textContent = error ? `This cannot be shown: ${error.message}.` : "";
+    }
+
+    /** Reads a line out to screen readers once the reader has stopped moving. */
+    say(text) {
+      clearTimeout(this.saying);
+      this.saying = setTimeout(() => { this.status.textContent = text; }, 300);
+    }
+
+    /**
+     * Declares the state: for each trait that the controls change, what values it may have.
+     * In the published page an address such as ?NAME.step=3 sets it.
+     */
+    state(keys) {
+      const address = new URLSearchParams(this.el.dataset.widget ? location.search : "");
+      for (const [key, check] of Object.entries(keys)) {
+        const value = check(this.model.get(key));
+        if (value === undefined) {
+          throw new Error(`"${key}" has no usable value, got ${JSON.stringify(this.model.get(key))}`);
+        }
+        this.keys[key] = check;
+        this.initial[key] = value;
+        const asked = address.get(`${this.el.dataset.widget}.${key}`);
+        const wanted = asked === null ? undefined : check(asked);
+        if (wanted !== undefined) this.model.set(key, wanted);
+        const changed = () => this.redraw();
+        this.model.on(`change:${key}`, changed);
+        this.onClose(() => this.model.off(`change:${key}`, changed));
+      }
+    }
+
+    get(key) {
+      return this.model.get(key);
+    }
+
+    /** Changes the state; values that may not be are left out. The widget then draws itself. */
+    set(changes) {
+      for (const [key, value] of Object.entries(changes)) {
+        const checked = this.keys[key](value);
+        if (checked !== undefined) this.model.set(key, checked);
+      }
+      this.model.save_changes();
+    }
+
+    /** Calls `draw(state)` now and whenever the state has changed, once for several changes. */
+    draw(draw) {
+      this.drawn.push(draw);
+      draw(this.snapshot());
+    }
+
+    snapshot() {
+      return Object.fromEntries(Object.keys(this.keys).map((key) => [key, this.get(key)]));
+    }
+
+    redraw() {
+      if (this.due) return;
+      this.due = true;
+      queueMicrotask(() => {
+        this.due = false;
+        try {
+          for (const draw of this.drawn) draw(this.snapshot());
+          this.fail(null);
+        } catch (error) {
+          this.fail(error);
+        }
+      });
+    }
+
+    onClose(call) {
+      this.closed.push(call);
+    }
+
+    close() {
+      clearTimeout(this.saying);
+      for (const call of this.closed) call();
+    }
+
+    /** A link to this page that opens with the present state. */
+    link() {
+      const url = new URL(location.href);
+      const id = this.el.dataset.widget;
+      for (const [key, value] of Object.entries(this.snapshot())) {
+        if (value === this.initial[key]) url.searchParams.delete(`${id}.${key}`);
+        else url.searchParams.set(`${id}.${key}`, value);
+      }
+      url.hash = id;
+      return url.href;
+    }
+
+    /** The row at the foot: back to the start, and in the published page a link to this state. */
+    foot() {
+      const reset = button("Reset", () => this.set(this.initial), { quiet: true });
+      const copy = button("Copy link to this state", async () => {
+        const link = this.link();
+        try {
+          await navigator.clipboard.writeText(link);
+          copy.textContent = "Link copied";
+        } catch {
+          field.hidden = false;
+          field.value = link;
+          field.select();
+        }
+        setTimeout(() => { copy.textContent = "Copy link to this state"; }, 2000);
+      }, { quiet: true });
+      const field = h("input", { class: "bw-input", readonly: true, hidden: true,
+        "aria-label": "Link to this state" });
+      this.add(h("div", { class: "bw-foot" }, reset, this.el.dataset.widget && copy, field));
+    }
+  }
+
+  /** A button. Options: primary, quiet, label (where the text alone does not say enough). */
+  function button(text, onClick, { primary, quiet, label } = {}) {
+    const kind = primary ? " bw-primary" : quiet ? " bw-quiet" : "";
+    return h("button", { type: "button", class: `bw-button${kind}`, "aria-label": label, text,
+      click: onClick });
+  }
+
+  /** Controls beside each other, wrapping where there is no room. */
+  const row = (...nodes) => h("div", { class: "bw-row" }, nodes);
+
+  /** A part of a widget under a small heading. */
+  const part = (title, ...nodes) =>
+    h("div", { class: "bw-part" }, h("p", { class: "bw-label", text: title }), nodes);
+
+  return { h, hidden, freshId, button, row, part, widget, Widget, ...kinds };
+})();
