@@ -45,8 +45,8 @@ class Vocabulary:
 
     def __init__(self, words: Iterable[str]):
         self.tokens = (*SPECIAL, *words)
-        self._ids = {token: i for i, token in enumerate(self.tokens)}
-        if len(self._ids) < len(self.tokens):
+        self._ids = {token: i for i, token in enumerate(self.tokens) if i > UNK}
+        if len(set(self.tokens)) < len(self.tokens):
             double = next(token for token, n in Counter(self.tokens).items() if n > 1)
             raise ValueError(
                 f"expected each token once and none of {SPECIAL}, got {double!r} twice"
