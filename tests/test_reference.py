@@ -14,8 +14,8 @@ from tests.helpers import assert_close, gradients, normal, random_mask
 
 GRID = list(itertools.product((1, 2, 7, 33), repeat=2))  # (query, key)
 EXACT = 1e-10
-# Rounding of the type, times what a sum over 33 keys makes of it.
-TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 6e-2, torch.float16: 8e-3}
+# Measured on one machine, doubled: about 40, 5 and 5 times the spacing of the type around 1.
+TOLERANCE = {torch.float32: 5e-6, torch.bfloat16: 4e-2, torch.float16: 5e-3}
 MASKS = {
     "none": lambda b, h, q, k: None,
     "rows": lambda b, h, q, k: random_mask(q, k),

@@ -1,0 +1,203 @@
+"""Numbers worked out with a pencil, the errors, and the two paths of the attention layer."""
+
+import itertools
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from lib.attention import MultiHeadAttention, scaled_dot_product_attention
+from lib.masks import causal_mask, combine_masks, padding_mask
+from tests.helpers import assert_close, normal, random_mask, unchecked
+
+PATHS = pytest.mark.parametrize("explicit", [False, True], ids=["fused", "explicit"])
+HALVES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+
+
+def attend(query, key, value, mask=None, *, explicit):
+    result = scaled_dot_product_attention(query, key, value, mask, return_weights=explicit)
+    return result[0] if explicit else result
+
+
+@PATHS
+def test_by_hand(explicit):
+    """Scores ln 3 and 0 after scaling: weights 3/4 and 1/4."""
+    query = torch.tensor([[math.log(3.0), 0.0, 0.0, 0.0]])
+    key = torch.tensor([[2.0, 0.0, 0.0, 0.0], [0.0, 5.0, 0.0, 0.0]])
+    value = torch.tensor([[8.0], [4.0]])
+    assert attend(query, key, value, explicit=explicit).item() == pytest.approx(7.0)
+
+
+def test_weights_by_hand():
+    query = torch.tensor([[math.log(3.0), 0.0, 0.0, 0.0]])
+    key = torch.tensor([[2.0, 0.0, 0.0, 0.0], [0.0, 5.0, 0.0, 0.0]])
+    _, weights = scaled_dot_product_attention(query, key, key, return_weights=True)
+    assert weights.tolist() == [pytest.approx([0.75, 0.25])]
+
+
+@PATHS
+def test_one_key_gives_its_own_value(explicit):
+    value = normal(2, 1, 5)
+    output = attend(normal(2, 3, 7), normal(2, 1, 7), value, explicit=explicit)
+    assert_close(output, value.expand(2, 3, 5), 1e-15)
+
+
+@PATHS
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3), (2, 3, 5)], ids=str)
+def test_any_number_of_batch_axes(batch, explicit):
+    query, key, value = normal(*batch, 7, 11), normal(*batch, 13, 11), normal(*batch, 13, 17)
+    output = attend(query, key, value, explicit=explicit)
+    assert output.shape == (*batch, 7, 17)
+    for at in itertools.product(*map(range, batch)):
+        alone = attend(query[at], key[at], value[at], explicit=explicit)
+        assert_close(output[at], alone, 1e-12)
+
+
+@PATHS
+@HALVES
+def test_large_scores_stay_finite(dtype, explicit):
+    """Entries of 250 give q.k = 64 * 62,500, far above float16's 65,504, unless Q is divided."""
+    query = torch.full((1, 64), 32.0, dtype=dtype)
+    key = torch.full((3, 64), 250.0, dtype=dtype)
+    value = normal(3, 64, dtype=dtype)
+    output = attend(query, key, value, explicit=explicit)
+    assert_close(output, value.mean(0, keepdim=True), 0.02)
+
+
+@pytest.mark.parametrize("backend", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION])
+@HALVES
+def test_each_fused_kernel_gives_zeros_without_keys(backend, dtype):
+    inputs = [normal(2, 3, 33, 8, seed=s, dtype=dtype).requires_grad_() for s in range(3)]
+    mask = combine_masks(random_mask(2, 33, 33), padding_mask(torch.tensor([33, 0]), 33))
+    with sdpa_kernel(backend):
+        output = scaled_dot_product_attention(*inputs, mask)
+        output.backward(normal(*output.shape, dtype=dtype))
+    assert output.isfinite().all()
+    assert not output[1].any()
+    for x in inputs:
+        assert x.grad.isfinite().all()
+        assert not x.grad[1].any()
+        assert x.grad[0].any()
+
+
+@HALVES
+def test_no_nan_hides_inside_the_explicit_path(dtype):
+    inputs = [normal(3, 5, 8, seed=s, dtype=dtype).requires_grad_() for s in range(3)]
+    mask = padding_mask(torch.tensor([5, 0, 1]), 5)
+    with torch.autograd.set_detect_anomaly(True, check_nan=True):
+        output, weights = scaled_dot_product_attention(*inputs, mask, return_weights=True)
+        output.sum().backward()
+    assert not weights[1].any()
+
+
+def test_the_fused_kernel_runs_unless_weights_are_asked_for(monkeypatch):
+    calls = []
+    real = F.scaled_dot_product_attention
+
+    def spy(*args, **kwargs):
+        calls.append(kwargs)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
+    layer = MultiHeadAttention(6, 2)
+    layer(torch.ones(2, 3, 6), return_weights=True)
+    assert calls == []
+    layer(torch.ones(2, 3, 6))
+    assert len(calls) == 1
+
+
+def test_dropout_acts_in_training_only_and_spares_the_returned_weights():
+    layer = MultiHeadAttention(6, 2, dropout=0.5)
+    x = normal(2, 5, 6, dtype=torch.float32)
+    wanted, weights = layer.eval()(x, return_weights=True)
+    assert_close(layer(x), wanted, 1e-6)
+    torch.manual_seed(0)
+    dropped, in_training = layer.train()(x, return_weights=True)
+    assert not torch.allclose(dropped, wanted, atol=1e-3)
+    assert torch.equal(in_training, weights)
+
+
+def test_dropout_keeps_the_expected_output():
+    torch.manual_seed(0)
+    query, key, value = normal(20_000, 1, 3), normal(1, 7, 3), torch.ones(20_000, 7, 1).double()
+    key = key.expand(20_000, 7, 3)
+    for explicit in (False, True):
+        result = scaled_dot_product_attention(
+            query, key, value, dropout=0.25, return_weights=explicit
+        )
+        output = result[0] if explicit else result
+        assert output.std() > 0.1
+        assert output.mean().item() == pytest.approx(1.0, abs=0.02)
+
+
+def test_self_and_cross_attention_are_one_layer():
+    layer = MultiHeadAttention(6, 2).double()
+    x, memory = normal(2, 3, 6), normal(2, 5, 6)
+    assert torch.equal(layer(x), layer(x, x, x))
+    assert torch.equal(layer(x, memory), layer(x, memory, memory))
+    assert layer(x, memory).shape == (2, 3, 6)
+
+
+def test_widths_default_to_those_of_the_paper():
+    layer = MultiHeadAttention(12, 3)
+    assert [layer.w_q.out_features, layer.w_k.out_features, layer.w_v.out_features] == [12] * 3
+    assert (layer.w_o.in_features, layer.w_o.out_features) == (12, 12)
+    assert sum(p.numel() for p in layer.parameters()) == 4 * (12 * 12 + 12)
+    assert MultiHeadAttention(12, 3, d_key_in=5).w_v.in_features == 5
+    without = MultiHeadAttention(12, 3, bias=False)
+    assert sum(p.numel() for p in without.parameters()) == 4 * 12 * 12
+
+
+def test_projections_keep_the_variance_at_the_start():
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(256, 4)
+    x = torch.randn(8, 64, 256)
+    for projection in (layer.w_q, layer.w_k, layer.w_v):
+        assert projection(x).var().item() == pytest.approx(1.0, abs=0.1)
+
+
+def test_autocast_runs_both_paths():
+    layer = MultiHeadAttention(8, 2)
+    x = normal(2, 5, 8, dtype=torch.float32)
+    mask = combine_masks(causal_mask(5), padding_mask(torch.tensor([0, 3]), 5))
+    wanted = layer(x, mask=mask)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert_close(layer(x, mask=mask).float(), wanted, 0.05)
+        assert_close(layer(x, mask=mask, return_weights=True)[0].float(), wanted, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "value", "message"),
+    [
+        (
+            (2, 3, 5),
+            (2, 7, 4),
+            (2, 7, 4),
+            r"same width d_k, got query \(2, 3, 5\), key \(2, 7, 4\)",
+        ),
+        ((2, 3, 5), (2, 7, 5), (2, 6, 5), "one value for each key"),
+        ((2, 3, 5), (4, 7, 5), (4, 7, 5), "same batch axes"),
+        ((1, 3, 5), (2, 7, 5), (2, 7, 5), "same batch axes"),
+        ((5,), (7, 5), (7, 5), "at least two axes"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_named(query, key, value, message):
+    inputs = [torch.zeros(shape) for shape in (query, key, value)]
+    with unchecked(), pytest.raises(ValueError, match=message):
+        scaled_dot_product_attention(*inputs)
+
+
+def test_a_layer_refuses_what_it_cannot_use():
+    layer = MultiHeadAttention(6, 2)
+    x = torch.zeros(2, 3, 6)
+    with unchecked():
+        with pytest.raises(ValueError, match=r"expected an input \(batch, time, 6\) for w_q"):
+            layer(x[0])
+        with pytest.raises(ValueError, match="one value for each key"):
+            layer(x, x, torch.zeros(2, 4, 6))
+        with pytest.raises(ValueError, match="same batch axes"):
+            layer(x, torch.zeros(4, 3, 6))
+    with pytest.raises(ValueError, match="one head or more, got n_heads=0"):
+        MultiHeadAttention(6, 0)

@@ -1,0 +1,169 @@
+"""Masks, number by number; their combination; and what other conventions call the same."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from lib.masks import (
+    additive_mask,
+    causal_mask,
+    combine_masks,
+    fit_mask,
+    multihead_mask,
+    padding_mask,
+    sdpa_mask,
+    window_mask,
+)
+from tests.helpers import assert_close, normal, random_mask, unchecked
+
+X, o = True, False
+
+
+def test_padding_from_one_length_for_each_sequence():
+    mask = padding_mask(torch.tensor([2, 0, 3]), 3)
+    assert mask.shape == (3, 1, 3)
+    assert mask[:, 0].tolist() == [[X, X, o], [o, o, o], [X, X, X]]
+
+
+def test_padding_from_one_length_for_each_query():
+    mask = padding_mask(torch.tensor([[1, 3], [0, 2]]), 3)
+    assert mask.tolist() == [[[X, o, o], [X, X, X]], [[o, o, o], [X, X, o]]]
+
+
+def test_a_length_beyond_the_keys_allows_them_all():
+    assert padding_mask(torch.tensor([9]), 3).all()
+
+
+def test_causal():
+    assert causal_mask(3).tolist() == [[X, o, o], [X, X, o], [X, X, X]]
+    assert causal_mask(1).tolist() == [[X]]
+    assert causal_mask(0).shape == (0, 0)
+
+
+def test_causal_with_earlier_keys_is_the_end_of_the_whole():
+    assert causal_mask(2, 4).tolist() == [[X, X, X, o], [X, X, X, X]]
+    assert torch.equal(causal_mask(3, 7), causal_mask(7)[-3:])
+
+
+def test_window():
+    assert window_mask(4, 1).tolist() == [
+        [X, X, o, o],
+        [X, X, X, o],
+        [o, X, X, X],
+        [o, o, X, X],
+    ]
+    assert torch.equal(window_mask(4, 0), torch.eye(4, dtype=torch.bool))
+    assert window_mask(4, 3).all()
+    assert torch.equal(window_mask(2, 1, 5), window_mask(5, 1)[-2:])
+
+
+def test_combine_allows_what_all_allow():
+    causal, padding = causal_mask(5), padding_mask(torch.tensor([2, 5, 0]), 5)
+    both = combine_masks(causal, None, padding)
+    assert both.shape == (3, 5, 5)
+    for b, length in enumerate([2, 5, 0]):
+        for i in range(5):
+            for j in range(5):
+                assert both[b, i, j] == (j <= i and j < length)
+
+
+def test_combine_passes_none_and_a_single_mask():
+    assert combine_masks() is None
+    assert combine_masks(None, None) is None
+    assert torch.equal(combine_masks(None, causal_mask(3)), causal_mask(3))
+
+
+def test_combine_does_not_take_the_batch_for_heads():
+    """As many sequences as heads: only the explicit heads axis keeps them apart."""
+    by_sequence, by_head = random_mask(2, 3, 3), random_mask(2, 2, 3, 3, seed=1)
+    both = combine_masks(by_sequence, by_head)
+    for b in range(2):
+        for h in range(2):
+            assert torch.equal(both[b, h], by_sequence[b] & by_head[b, h])
+    assert torch.equal(combine_masks(by_head, by_sequence), both)
+
+
+@pytest.mark.parametrize(
+    "shape", [(5, 7), (1, 7), (3, 5, 7), (3, 1, 7), (3, 2, 5, 7), (1, 1, 1, 1)]
+)
+def test_fit_takes_each_documented_form(shape):
+    mask = random_mask(*shape)
+    fitted = fit_mask(mask, (3, 2, 5, 7))
+    assert fitted.broadcast_to(3, 2, 5, 7).shape == (3, 2, 5, 7)
+    assert torch.equal(fitted.flatten(), mask.flatten())
+    assert fitted.dim() != 3
+
+
+@pytest.mark.parametrize(
+    "shape", [(7,), (7, 5), (5, 6), (2, 5, 7), (3, 2, 7), (2, 3, 5, 7), (1, 3, 2, 5, 7)]
+)
+def test_fit_refuses_others(shape):
+    message = r"broadcasts to the scores \(3, 2, 5, 7\), got .*padding of the keys is"
+    with pytest.raises(ValueError, match=message):
+        fit_mask(torch.ones(shape, dtype=torch.bool), (3, 2, 5, 7))
+
+
+def test_fit_for_scores_without_heads():
+    assert fit_mask(random_mask(3, 1, 7), (3, 5, 7)).shape == (3, 1, 7)
+    with pytest.raises(ValueError, match=r"scores \(5, 7\), got \(3, 5, 7\)"):
+        fit_mask(random_mask(3, 5, 7), (5, 7))
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (3, 5, 7), (3, 1, 7), (3, 2, 5, 7)])
+def test_conversions_mean_the_same_to_torch(shape):
+    """F.scaled_dot_product_attention with a boolean or an additive mask, and nn's own layer."""
+    mask = random_mask(*shape)
+    query, key, value = normal(3, 2, 5, 4), normal(3, 2, 7, 4), normal(3, 2, 7, 4)
+    wanted = F.scaled_dot_product_attention(query, key, value, attn_mask=sdpa_mask(mask))
+    added = additive_mask(sdpa_mask(mask), torch.float64)
+    assert added.dtype == torch.float64
+    got = F.scaled_dot_product_attention(query, key, value, attn_mask=added)
+    assert_close(got, wanted, 1e-12)
+
+    layer = nn.MultiheadAttention(8, 2, batch_first=True, dtype=torch.float64)
+    x, memory = normal(3, 5, 8), normal(3, 7, 8)
+    full = multihead_mask(mask, (3, 2, 5, 7))
+    assert full.shape == (6, 5, 7)
+    _, weights = layer(x, memory, memory, attn_mask=full, average_attn_weights=False)
+    assert torch.equal(weights == 0, ~fit_mask(mask, (3, 2, 5, 7)).expand(3, 2, 5, 7))
+
+
+def test_additive_is_zero_or_minus_infinity():
+    assert additive_mask(torch.tensor([[X, o]])).tolist() == [[0.0, -torch.inf]]
+    assert additive_mask(torch.tensor([[X, o]]), torch.float16).dtype == torch.float16
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [torch.tensor([1.0]), torch.tensor([True]), torch.tensor(3), torch.ones(2, 2, 2).int()],
+)
+def test_padding_refuses_other_lengths(lengths):
+    with unchecked(), pytest.raises(ValueError, match="expected integer lengths"):
+        padding_mask(lengths, 3)
+
+
+def test_fewer_keys_than_queries_are_refused():
+    for make in (lambda: causal_mask(5, 4), lambda: window_mask(5, 1, 4)):
+        with pytest.raises(ValueError, match="got 5 queries and 4 keys"):
+            make()
+    with pytest.raises(ValueError, match="radius of 0 or more, got -1"):
+        window_mask(3, -1)
+
+
+def test_masks_that_are_not_boolean_are_refused():
+    numbers = torch.ones(3, 3)
+    with unchecked():
+        for use in (
+            lambda: combine_masks(causal_mask(3), numbers),
+            lambda: fit_mask(numbers, (1, 1, 3, 3)),
+            lambda: sdpa_mask(numbers),
+            lambda: additive_mask(numbers),
+        ):
+            with pytest.raises(ValueError, match=r"expected a boolean mask.*got torch.float32"):
+                use()
+
+
+def test_masks_that_do_not_fit_together_are_refused():
+    with pytest.raises(ValueError, match=r"masks that broadcast, got \(3, 3\), \(4, 4\)"):
+        combine_masks(causal_mask(3), causal_mask(4))
