@@ -1,0 +1,94 @@
+"""The built book as files: links lead somewhere, nothing comes from elsewhere, formulas are set.
+
+Run `make book` first; `make test` does.
+"""
+
+import re
+from html.parser import HTMLParser
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.paths import BOOK, HTML
+
+pytestmark = pytest.mark.built
+PAGES = sorted(HTML.rglob("*.html"))
+LOADS = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("video", "src")}
+
+
+class Page(HTMLParser):
+    """The parts of a page that the tests ask about."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = path
+        self.links, self.loaded, self.ids, self.images, self.modules = [], [], set(), [], []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.ids |= {values[key] for key in ("id", "name") if values.get(key)}
+        if tag == "a" and values.get("href"):
+            self.links.append(values["href"])
+        if tag == "img":
+            self.images.append(values)
+        if "book-widget" in (values.get("class") or "").split():
+            self.modules.append(values.get("data-module"))
+        for key, value in attributes:
+            if (tag, key) in LOADS and value:
+                self.loaded.append(value)
+        if tag == "link" and values.get("rel") in ("stylesheet", "preload", "icon"):
+            self.loaded.append(values["href"])
+
+
+@pytest.fixture(scope="module", params=PAGES, ids=lambda path: str(path.relative_to(HTML)))
+def page(request):
+    return Page(request.param)
+
+
+def test_the_book_is_built():
+    built = {path.stem for path in PAGES}
+    assert {path.stem for path in BOOK.glob("[0-9]*.ipynb")} <= built
+
+
+def test_nothing_is_loaded_from_elsewhere(page):
+    foreign = [url for url in page.loaded if urlsplit(url).netloc]
+    assert not foreign
+
+
+def test_styles_load_nothing_from_elsewhere():
+    for path in HTML.rglob("*.css"):
+        found = re.findall(r"url\(['\"]?(?:https?:)?//[^)]*|@import[^;]*//[^;]*", path.read_text())
+        assert not found, path
+
+
+def test_links_within_the_book_lead_somewhere(page):
+    dead = []
+    for link in page.links:
+        parts = urlsplit(link)
+        if parts.scheme or parts.netloc:
+            continue
+        target = (page.path.parent / unquote(parts.path)).resolve() if parts.path else page.path
+        if not target.exists():
+            dead.append(link)
+        elif parts.fragment and target.suffix == ".html":
+            ids = page.ids if target == page.path else Page(target).ids
+            if unquote(parts.fragment) not in ids:
+                dead.append(link)
+    assert not dead
+
+
+def test_images_have_alt_text(page):
+    assert all((image.get("alt") or "").strip() for image in page.images)
+
+
+def test_formulas_are_set(page):
+    text = page.path.read_text(encoding="utf-8")
+    assert 'class="math notranslate' not in text
+    visible = re.sub(r"<(script|style|pre|code|math).*?</\1>", "", text, flags=re.DOTALL)
+    assert not re.search(r"\$\$|\\frac|\\mathrm", re.sub(r"<[^>]*>", "", visible))
+
+
+def test_widgets_find_their_scripts(page):
+    for module in page.modules:
+        assert (HTML / "_static" / "widgets" / f"{module}.js").exists()
