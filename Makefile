@@ -68,7 +68,7 @@ notebooks: .venv/test.stamp
 	  --timeout=600 -n $(WORKERS) --dist loadfile -o addopts= -o filterwarnings= $(NOTEBOOKS)
 
 site: setup-test book
-	$(PYTEST) tests/browser tests/test_book.py -n $(WORKERS) --dist loadfile
+	$(PYTEST) tests/browser tests/test_book.py -n $(WORKERS) --dist worksteal
 
 # --- upkeep -----------------------------------------------------------------------------------
 
