@@ -63,13 +63,12 @@ def read_parallel(
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of a file, cut at line feeds only, each decoded on its own."""
+    """The lines of a file with their ends, cut at line feeds only, each decoded on its own."""
     number = 1
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             for raw in stream:
-                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                yield text.rstrip("\r\n")
+                yield raw.decode("utf-8-sig" if number == 1 else "utf-8")  # drops a leading mark
                 number += 1
     except UnicodeDecodeError as error:
         fix = "save the file as UTF-8"

@@ -221,8 +221,19 @@ class TestBatches:
         pairs = numbered([n % 31 + 1 for n in range(2_003)])
         epoch = batches(pairs, *vocabularies(pairs), 16, seed=0)
         longest = [batch.source.shape[1] for batch in epoch]
-        rises = sum(a < b for a, b in pairwise(longest))
-        assert 0.3 < rises / len(longest) < 0.7
+        steps = list(pairwise(longest))
+        for share in (sum(a < b for a, b in steps), sum(a > b for a, b in steps)):
+            assert 0.3 < share / len(steps) < 0.7  # as many steps up as down
+
+    def test_seed_also_decides_who_stands_together(self):
+        pairs = numbered([5] * 53)
+        vocabs = vocabularies(pairs)
+
+        def groups(seed):
+            epoch = batches(pairs, *vocabs, 7, seed=seed)
+            return {frozenset(read_back(batch, *vocabs)) for batch in epoch}
+
+        assert not groups(0) & groups(1)
 
     @pytest.mark.parametrize(("count", "batch_size"), [(0, 4), (3, 0), (3, -2)])
     def test_nothing_to_do(self, count, batch_size):

@@ -178,6 +178,7 @@ def test_compositional_split():
     }
     endings = {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
     assert not [pair for pair in test if endings & set(pair.source)]
+    assert [pair for pair in train if endings & set(pair.source)]
     assert not {pair.source for pair in train} & {pair.source for pair in test}
 
 
