@@ -66,6 +66,16 @@ def test_large_scores_stay_finite(dtype, explicit):
     assert_close(output, value.mean(0, keepdim=True), 0.02)
 
 
+@PATHS
+@HALVES
+def test_a_masked_key_loses_against_the_lowest_score(dtype, explicit):
+    """A finite fill such as -1e4 would win here, and take the weight with it."""
+    query, key = torch.tensor([[200.0]], dtype=dtype), torch.tensor([[-200.0], [5.0]], dtype=dtype)
+    value = torch.tensor([[3.0], [7.0]], dtype=dtype)
+    mask = torch.tensor([[True, False]])
+    assert attend(query, key, value, mask, explicit=explicit).item() == 3.0
+
+
 @pytest.mark.parametrize("backend", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION])
 @HALVES
 def test_each_fused_kernel_gives_zeros_without_keys(backend, dtype):
