@@ -4,11 +4,15 @@ Every decoder here works on any model with
 `start(source, source_lengths) -> state` and `step(token, state) -> (logits, weights, state)`.
 """
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from lib.data import BOS, EOS, PAD
+from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
+
+BATCH_SIZE = 250  # sentences that `translate` decodes together
 
 
 @torch.no_grad()
@@ -47,3 +51,26 @@ def greedy(
     model.train(was_training)
     has_weights = maps[0] is not None
     return torch.stack(tokens, dim=1), torch.stack(maps, dim=1) if has_weights else None
+
+
+def translate(
+    model: nn.Module,
+    pairs: Sequence[Pair],
+    source_vocab: Vocabulary,
+    target_vocab: Vocabulary,
+    *,
+    max_length: int = 60,
+) -> list[list[str]]:
+    """Translate the sources of some pairs greedily, on the model's device; targets are not read.
+
+    Returns: the words of each translation, in the order of the pairs.
+    Errors: ValueError for max_length below 1.
+    Source: ours. Chapter: 1 (Sequence to sequence).
+    """
+    device = next(model.parameters()).device
+    sentences = []
+    for i in range(0, len(pairs), BATCH_SIZE):
+        batch = make_batch(pairs[i : i + BATCH_SIZE], source_vocab, target_vocab).to(device)
+        tokens, _ = greedy(model, batch.source, batch.source_lengths, max_length)
+        sentences += [target_vocab.decode(row) for row in tokens.tolist()]
+    return sentences

@@ -33,9 +33,9 @@ class GRUCell(nn.Module):
         return self.advance(self.input_map(x), h)
 
     def advance(
-        self, projected: Float[Tensor, "batch 3*d_hidden"], h: Float[Tensor, "batch d_hidden"]
+        self, projected: Float[Tensor, "batch gates"], h: Float[Tensor, "batch d_hidden"]
     ) -> Float[Tensor, "batch d_hidden"]:
-        """The part that must wait for h: `projected` is input_map(x), computed beforehand."""
+        """The part that must wait for h: `projected` is input_map(x), with gates = 3 d_hidden."""
         x_r, x_z, x_n = projected.chunk(3, dim=-1)
         h_r, h_z, h_n = self.hidden_map(h).chunk(3, dim=-1)
         reset = torch.sigmoid(x_r + h_r)

@@ -1,0 +1,159 @@
+"""Both models: step by step equals all at once, padding stays out, gradients reach everything."""
+
+import pytest
+import torch
+
+from lib.notebook import assert_same
+from lib.seq2seq import AdditiveAttention, AttentionDecoder, AttentionSeq2Seq, Decoder, Seq2Seq
+
+BATCH, SOURCE, TARGET, SOURCE_VOCAB, TARGET_VOCAB = 5, 7, 3, 13, 11
+D_EMBED, D_HIDDEN, D_SCORER = 2, 17, 19
+LENGTHS = (2, 7, 1, 5, 3)
+MODELS = [Seq2Seq, AttentionSeq2Seq]
+
+
+@pytest.fixture(params=MODELS, ids=lambda model: model.__name__)
+def model(request):
+    torch.manual_seed(0)
+    return request.param(SOURCE_VOCAB, TARGET_VOCAB, D_EMBED, D_HIDDEN).double()
+
+
+@pytest.fixture
+def inputs():
+    torch.manual_seed(1)
+    return (
+        torch.randint(SOURCE_VOCAB, (BATCH, SOURCE)),
+        torch.tensor(LENGTHS),
+        torch.randint(TARGET_VOCAB, (BATCH, TARGET)),
+    )
+
+
+def test_shape(model, inputs):
+    assert model(*inputs).shape == (BATCH, TARGET, TARGET_VOCAB)
+
+
+def test_step_by_step_equals_teacher_forcing(model, inputs):
+    source, lengths, target_in = inputs
+    state, steps = model.start(source, lengths), []
+    for token in target_in.unbind(1):
+        logits, weights, state = model.step(token, state)
+        steps.append(logits)
+    torch.testing.assert_close(torch.stack(steps, dim=1), model(*inputs))
+    assert (weights is None) == (type(model) is Seq2Seq)
+
+
+def test_a_sentence_is_the_same_alone_and_in_a_batch(model, inputs):
+    together = model(*inputs)
+    for row, length in enumerate(LENGTHS):
+        source, lengths, target_in = (x[row : row + 1] for x in inputs)
+        torch.testing.assert_close(model(source[:, :length], lengths, target_in)[0], together[row])
+
+
+def test_padding_gets_no_gradient(model, inputs):
+    source, lengths, target_in = inputs
+    pad = 0
+    source = source.clamp(min=1)
+    source[torch.arange(SOURCE) >= lengths[:, None]] = pad
+    model(source, lengths, target_in).sum().backward()
+    assert model.encoder.embedding.weight.grad[pad].abs().sum() == 0
+    assert model.encoder.embedding.weight.grad.abs().sum() > 0
+
+
+def test_no_step_sees_a_later_target(model, inputs):
+    source, lengths, target_in = inputs
+    before = model(*inputs)
+    for place in range(TARGET):
+        changed = target_in.clone()
+        changed[:, place] = (changed[:, place] + 1) % TARGET_VOCAB
+        after = model(source, lengths, changed)
+        assert torch.equal(before[:, :place], after[:, :place])
+        assert not torch.allclose(before[:, place:], after[:, place:])
+
+
+def test_every_parameter_learns(model, inputs):
+    model(*inputs).square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+def test_context_is_all_that_the_plain_decoder_gets():
+    """Two sources with the same last state are the same source to it."""
+    decoder = Decoder(TARGET_VOCAB, D_EMBED, D_HIDDEN)
+    target_in, last = torch.randint(TARGET_VOCAB, (BATCH, TARGET)), torch.randn(BATCH, D_HIDDEN)
+    mask = torch.ones(BATCH, SOURCE, dtype=torch.bool)
+    one, other = (
+        decoder(target_in, decoder.start(torch.randn(BATCH, SOURCE, D_HIDDEN), last, mask))[0]
+        for _ in range(2)
+    )
+    assert torch.equal(one, other)
+
+
+def attention_by_loops(attention, query, keys, lengths):
+    contexts = []
+    for q, row, length in zip(query, keys, lengths, strict=True):
+        scores = []
+        for key in row[:length]:
+            hidden = torch.tanh(attention.query_map(q) + attention.key_map(key))
+            scores.append((attention.score.weight[0] * hidden).sum())
+        exponentials = [score.exp() for score in scores]
+        weights = [e / sum(exponentials) for e in exponentials]
+        contexts.append(sum(w * key for w, key in zip(weights, row, strict=False)))
+    return torch.stack(contexts)
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, (SOURCE,) * BATCH])
+def test_additive_attention_equals_loops(lengths):
+    attention = AdditiveAttention(d_query=3, d_key=2, d_scorer=D_SCORER).double()
+    mask = torch.arange(SOURCE) < torch.tensor(lengths)[:, None]
+    parameters = [(p, p) for p in attention.parameters()]
+    query, keys = torch.randn(BATCH, 3), torch.randn(BATCH, SOURCE, 2)
+    assert_same(
+        lambda q, k: attention(q, k, mask)[0],
+        lambda q, k: attention_by_loops(attention, q, k, lengths),
+        query,
+        keys,
+        parameters=parameters,
+    )
+
+
+def test_weights_are_a_distribution_over_allowed_keys():
+    attention = AdditiveAttention(3, 2, D_SCORER).double()
+    query, keys = torch.randn(BATCH, 3).double(), torch.randn(BATCH, SOURCE, 2).double()
+    mask = torch.arange(SOURCE) < torch.tensor(LENGTHS)[:, None]
+    context, weights = attention(query, keys, mask)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(BATCH).double())
+    assert (weights[~mask] == 0).all()
+    assert (weights[mask] > 0).all()
+    torch.testing.assert_close(context, torch.einsum("bk,bkd->bd", weights, keys))
+
+
+def test_projecting_the_keys_beforehand_changes_nothing():
+    attention = AdditiveAttention(3, 2, D_SCORER)
+    query, keys = torch.randn(BATCH, 3), torch.randn(BATCH, SOURCE, 2)
+    for one, other in zip(
+        attention(query, keys),
+        attention(query, keys, projected=attention.key_map(keys)),
+        strict=True,
+    ):
+        assert torch.equal(one, other)
+
+
+def test_keys_are_a_set():
+    decoder = AttentionDecoder(TARGET_VOCAB, D_EMBED, D_HIDDEN, d_key=2).double()
+    keys, s = torch.randn(BATCH, SOURCE, 2).double(), torch.randn(BATCH, D_HIDDEN).double()
+    target_in = torch.randint(TARGET_VOCAB, (BATCH, TARGET))
+    order = torch.randperm(SOURCE)
+    logits, maps, _ = decoder(target_in, decoder.start(keys, s))
+    moved, moved_maps, _ = decoder(target_in, decoder.start(keys[:, order], s))
+    torch.testing.assert_close(moved, logits)
+    torch.testing.assert_close(moved_maps, maps[:, :, order])
+
+
+def test_maps_of_a_batch_ignore_padding(inputs):
+    model = AttentionSeq2Seq(SOURCE_VOCAB, TARGET_VOCAB, D_EMBED, D_HIDDEN)
+    source, lengths, target_in = inputs
+    _, maps, _ = model.decoder(target_in, model.start(source, lengths))
+    assert maps.shape == (BATCH, TARGET, SOURCE)
+    padding = torch.arange(SOURCE) >= lengths[:, None]
+    assert (maps.transpose(1, 2)[padding] == 0).all()
