@@ -121,9 +121,9 @@ class Stage:
         text = (
             f'<!doctype html><html lang="en" data-theme="{theme}"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{name}</title>{style}</head>"
+            f'<title>{name}</title><link rel="icon" href="data:,">{style}</head>'
             f'<body style="background:{ground};margin:0;padding:16px;{size}">'
-            f"<main><h1 hidden>{name}</h1>{body}</main></body></html>"
+            f"<main><h1 style='font-size:1px'>{name}</h1>{body}</main></body></html>"
         )
         (self.folder / f"{name}.html").write_text(text, encoding="utf-8")
         page = self.browser.new_page(viewport={"width": width, "height": 900})

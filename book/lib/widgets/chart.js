@@ -2,13 +2,14 @@
 // Queries are rows and keys are columns. Colour never says anything alone.
 const chart = (() => {
   const { h, hidden } = ui;
+  const TURN = 0.59; // from this share on, text on a shade changes colour; a test holds the contrast
   const isOpen = (value) => typeof value === "number" && Number.isFinite(value);
 
   /** Colours a node by a share from 0 to 1; the style sheet turns it into a colour. */
   function shade(node, share) {
     const held = Math.min(1, Math.max(0, share));
     node.style.setProperty("--share", held.toFixed(3));
-    node.classList.toggle("bw-deep", held > 0.55);
+    node.classList.toggle("bw-deep", held > TURN);
     return node;
   }
 
@@ -105,6 +106,16 @@ const chart = (() => {
     (x, y) => h("path", { d: `M${x} ${y - 5.5}l5.5 5.5l-5.5 5.5l-5.5-5.5z` }),
   ];
 
+  /** The line and mark of series `i`, to stand beside its name. */
+  function swatch(i) {
+    const mark = MARKS[i % 4](17, 7);
+    mark.classList.add("bw-mark");
+    return h("svg", { width: 34, height: 14, viewBox: "0 0 34 14", class: "bw-swatch",
+      "aria-hidden": "true" },
+    h("g", { class: `bw-series bw-series-${(i % 4) + 1}` },
+      h("path", { class: "bw-line", d: "M1 7H33" }), mark));
+  }
+
   /** A round step for about `count` ticks. */
   function tickStep(span, count) {
     const raw = span / count || 1;
@@ -177,13 +188,8 @@ const chart = (() => {
         held = { ...held, ...changes, series };
         legend.replaceChildren(
           h("span", { class: "bw-axis-y", text: held.y.label }),
-          ...series.map(({ name }, i) => {
-            const swatch = h("svg", { width: 34, height: 14, viewBox: "0 0 34 14" },
-              h("g", { class: `bw-series bw-series-${(i % 4) + 1}` },
-                h("path", { class: "bw-line", d: "M1 7H33" }), MARKS[i % 4](17, 7)));
-            swatch.querySelector("g").lastChild.classList.add("bw-mark");
-            return h("span", { class: "bw-legend-item" }, swatch, h("span", { text: name }));
-          }));
+          ...series.map(({ name }, i) =>
+            h("span", { class: "bw-legend-item" }, swatch(i), h("span", { text: name }))));
         paint();
       },
       mark(at) {
@@ -193,5 +199,5 @@ const chart = (() => {
     };
   }
 
-  return { shade, heatMap, bars, lines };
+  return { shade, heatMap, bars, lines, swatch };
 })();

@@ -7,7 +7,7 @@ const ui = (() => {
 
   /**
    * An element. Attributes by name; `text` becomes its text, a function listens to the event of
-   * that name, `--name` sets a style property; false, null and undefined leave it out.
+   * that name, `--name` sets a style property; false, null and undefined are left out.
    */
   function h(tag, attributes = {}, ...children) {
     const node = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag)
@@ -19,7 +19,7 @@ const ui = (() => {
       else if (name.startsWith("--")) node.style.setProperty(name, value);
       else node.setAttribute(name, value === true ? "" : value);
     }
-    node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+    node.append(...children.flat().filter((child) => ![null, undefined, false].includes(child)));
     return node;
   }
 
