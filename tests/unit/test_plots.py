@@ -51,6 +51,6 @@ def test_curves_over_different_bins_cannot_share_axes():
 
 
 def test_given_axes_are_drawn_on():
-    _, axes = plt.subplots()
-    assert plot_losses({"one": [1.0]}, window=1, axes=axes) is axes
-    assert plot_by_length({"model": [LengthBin(1, 5, 7, 0.5)]}, axes=axes) is axes
+    _, (left, right) = plt.subplots(ncols=2)
+    assert plot_losses({"one": [1.0]}, window=1, axes=left) is left
+    assert plot_by_length({"model": [LengthBin(1, 5, 7, 0.5)]}, axes=right) is right
