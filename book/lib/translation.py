@@ -41,7 +41,7 @@ HELD_OUT = 10  # one number in so many is held out for each noun, for the compos
 Phrase = Callable[[int, str, str], str]  # from a number, a noun's code and a locale
 
 
-class Item(NamedTuple):
+class _Item(NamedTuple):
     """One thing to translate, as text in English and in the target language."""
 
     source: str
@@ -85,7 +85,7 @@ def translation_pairs(
 
 
 def _sentences(
-    count: int, kinds: tuple[list[Item], ...], max_items: int, rng: random.Random, locale: str
+    count: int, kinds: tuple[list[_Item], ...], max_items: int, rng: random.Random, locale: str
 ) -> list[Pair]:
     """Draw different sentences, each kind of item equally often."""
     pairs: dict[tuple[str, ...], tuple[str, ...]] = {}  # from source to target, in order
@@ -105,7 +105,7 @@ def _sentences(
     return drawn
 
 
-def _split(table: list[list[Item]]) -> tuple[list[Item], list[Item]]:
+def _split(table: list[list[_Item]]) -> tuple[list[_Item], list[_Item]]:
     """Hold out one number in ten for each noun, another one for the next: items known and new."""
     known, new = [], []
     for noun, row in enumerate(table):
@@ -115,7 +115,7 @@ def _split(table: list[list[Item]]) -> tuple[list[Item], list[Item]]:
 
 
 @cache
-def _items(locale: str) -> tuple[list[list[list[Item]]], list[Item]]:
+def _items(locale: str) -> tuple[list[list[list[_Item]]], list[_Item]]:
     """All items of a locale: tables of a row for each noun, a column for each number; and dates."""
     fix = 'choose one such as "fr", "de", "es" or "pt_BR"'
     try:
@@ -126,10 +126,10 @@ def _items(locale: str) -> tuple[list[list[list[Item]]], list[Item]]:
         raise ValueError(f"{message}; {fix}") from error
     english = {n: _number_words(n, "en") for n in NUMBERS}
 
-    def item(phrase: Phrase, n: int, noun: str) -> Item:
+    def item(phrase: Phrase, n: int, noun: str) -> _Item:
         source = phrase(n, noun, "en").replace(str(n), english[n])
         target = phrase(n, noun, locale).replace(str(n), numbers[n])
-        return Item(_plain(source), _plain(target))
+        return _Item(_plain(source), _plain(target))
 
     times = [f"{sign}{unit}" for unit, _ in TIMEDELTA_UNITS for sign in "+-"]
     kinds = ((_money, CURRENCIES.split()), (_measure, UNITS.split()), (_from_now, times))
@@ -140,7 +140,7 @@ def _items(locale: str) -> tuple[list[list[list[Item]]], list[Item]]:
     if not all(tables):
         message = f"expected a locale with names for currencies and units, got {locale!r}"
         raise ValueError(f"{message}; {fix}")
-    dates = [Item(*(_plain(_date(day, side)) for side in ("en", locale))) for day in DATES]
+    dates = [_Item(*(_plain(_date(day, side)) for side in ("en", locale))) for day in DATES]
     return tables, dates
 
 

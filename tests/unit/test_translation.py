@@ -98,7 +98,7 @@ def test_phrases(locale, source, target):
 
 def test_dates_and_lists():
     _, dates = translation._items("fr")
-    assert translation.Item("Wednesday, June 28, 2028", "mercredi 28 juin 2028") in dates
+    assert translation._Item("Wednesday, June 28, 2028", "mercredi 28 juin 2028") in dates
     assert not [item for item in dates if " 1, " in item.source]  # "1er juin" is not "1 juin"
     train, _ = translation_pairs(997, 0)
     lists = [pair for pair in train if ("," in pair.source and "and" in pair.source)]
