@@ -1,0 +1,185 @@
+"""What stands around attention in a Transformer: embedding, feed-forward network, norm, residual.
+
+Each is small, and each works on every position by itself: only attention lets positions exchange
+information. Attention is in `lib.attention`, positions in `lib.positions`; `lib.transformer`
+assembles them all.
+"""
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "swiglu": F.silu}
+PLACEMENTS = ("pre", "post")
+
+
+def layer_norm(
+    x: Float[Tensor, "*batch d_model"],
+    gain: Float[Tensor, " d_model"],
+    bias: Float[Tensor, " d_model"],
+    eps: float = 1e-5,
+) -> Float[Tensor, "*batch d_model"]:
+    """(x - mean) / sqrt(variance + eps) * gain + bias, each position by itself.
+
+    The variance is the biased one, a plain mean of squares: divided by d_model, not d_model - 1.
+    eps keeps the quotient finite where all entries are equal.
+
+    Shapes: x (*batch, d_model); gain and bias (d_model). Returns the shape of x.
+    Source: Ba et al. 2016, equations 3 and 4. Chapter: 7 (Feed-forward, residuals, norms).
+    """
+    mean = x.mean(dim=-1, keepdim=True)  # (*batch, 1)
+    variance = x.var(dim=-1, correction=0, keepdim=True)  # (*batch, 1)
+    return (x - mean) / torch.sqrt(variance + eps) * gain + bias
+
+
+class LayerNorm(nn.Module):
+    """`layer_norm` with a gain and a bias that are learned, starting at 1 and 0.
+
+    torch's fused kernel computes it: one pass over x instead of seven, the same numbers.
+
+    Shapes: x (*batch, d_model). Returns the same shape.
+    Errors: ValueError for another width.
+    Source: Ba et al. 2016; Attention Is All You Need, section 3.1.
+    Chapter: 7 (Feed-forward, residuals, norms).
+    """
+
+    def __init__(self, d_model: int, eps: float = 1e-5):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        _require_width(x, len(self.gain), "LayerNorm")
+        return F.layer_norm(x, self.gain.shape, self.gain, self.bias, self.eps)
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, the same at each position.
+
+    activation "gelu" replaces max(0, .) by GELU; "swiglu" gates the inner layer by a third matrix:
+    (silu(x W_1 + b_1) * (x W_3 + b_3)) W_2 + b_2, so the same d_ff costs half as much again.
+
+    Shapes: x (*batch, d_model), inside (*batch, d_ff). Returns (*batch, d_model).
+    Errors: ValueError for another width or an unknown activation.
+    Source: Attention Is All You Need, section 3.3, equation 2; Hendrycks and Gimpel 2016 (GELU);
+    Shazeer 2020 (SwiGLU). Chapter: 7 (Feed-forward, residuals, norms).
+    """
+
+    def __init__(self, d_model: int, d_ff: int, activation: str = "relu"):
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            raise ValueError(
+                f"expected an activation out of {', '.join(ACTIVATIONS)}, got {activation!r}"
+            )
+        self.activation = ACTIVATIONS[activation]
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.w_3 = nn.Linear(d_model, d_ff) if activation == "swiglu" else None
+        for layer in filter(None, (self.w_1, self.w_2, self.w_3)):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        _require_width(x, self.w_1.in_features, "FeedForward")
+        inner = self.activation(self.w_1(x))  # (*batch, d_ff)
+        if self.w_3 is not None:
+            inner = inner * self.w_3(x)
+        return self.w_2(inner)  # (*batch, d_model)
+
+
+class Residual(nn.Module):
+    """Run a sub-layer beside a path on which x passes unchanged, and add the two.
+
+    norm "post", as in the paper:  LayerNorm(x + Dropout(Sublayer(x)))
+    norm "pre":                    x + Dropout(Sublayer(LayerNorm(x)))
+
+    Shapes: x (*batch, d_model); further arguments go to the sub-layer, which must return the shape
+        of x. Returns that shape.
+    Errors: ValueError for another word than "pre" or "post", or a sub-layer that changes the shape.
+    Source: Attention Is All You Need, sections 3.1 and 5.4; Xiong et al. 2020 (pre-norm).
+    Chapter: 7 (Feed-forward, residuals, norms).
+    """
+
+    def __init__(
+        self, sublayer: nn.Module, d_model: int, *, norm: str = "post", dropout: float = 0.0
+    ):
+        super().__init__()
+        if norm not in PLACEMENTS:
+            raise ValueError(f'expected norm "pre" or "post", got {norm!r}')
+        self.sublayer = sublayer
+        self.norm = LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.pre_norm = norm == "pre"
+
+    def forward(
+        self, x: Float[Tensor, "*batch d_model"], *args: Any, **kwargs: Any
+    ) -> Float[Tensor, "*batch d_model"]:
+        inside = self.norm(x) if self.pre_norm else x
+        change = self.dropout(self.sublayer(inside, *args, **kwargs))
+        if change.shape != x.shape:  # a sum of (time, 1) and (time, d_model) would broadcast
+            raise ValueError(
+                f"expected a sub-layer that keeps the shape {tuple(x.shape)}, "
+                f"got {tuple(change.shape)}; only equal shapes can be added"
+            )
+        return x + change if self.pre_norm else self.norm(x + change)
+
+
+class Embedding(nn.Module):
+    """Look up a row of the matrix for each token, and multiply it by sqrt(d_model).
+
+    The entries start as N(0, 1 / (4 d_model)). Where the same matrix is the output projection too,
+    embedded tokens and first logits then both have standard deviation 1/2: the tokens are about
+    as large as the positions added to them, and the first loss is close to ln(vocab).
+
+    Shapes: tokens (*batch), integers. Returns (*batch, d_model).
+    Errors: ValueError for a token number outside the vocabulary.
+    Source: Attention Is All You Need, section 3.4. Chapter: 9 (Embeddings and tying).
+    """
+
+    def __init__(self, vocab: int, d_model: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocab, d_model))
+        self.scale = math.sqrt(d_model)
+        nn.init.normal_(self.weight, std=0.5 / self.scale)
+
+    def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch d_model"]:
+        try:
+            return F.embedding(tokens, self.weight) * self.scale
+        except IndexError as error:
+            raise ValueError(
+                f"expected token numbers from 0 to {len(self.weight) - 1}, got {tokens.min()} to "
+                f"{tokens.max()}; encode with the vocabulary that the model was made for"
+            ) from error
+
+
+class TiedProjection(nn.Module):
+    """x E^T: score each token by its own embedding, with the embedding's matrix and no other.
+
+    It keeps no copy: the parameter is the same object, so both uses add to one gradient.
+
+    Shapes: x (*batch, d_model). Returns logits (*batch, vocab).
+    Errors: ValueError for another width.
+    Source: Attention Is All You Need, section 3.4; Press and Wolf 2017.
+    Chapter: 9 (Embeddings and tying).
+    """
+
+    def __init__(self, embedding: Embedding):
+        super().__init__()
+        self.weight = embedding.weight
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
+        _require_width(x, self.weight.shape[1], "TiedProjection")
+        return F.linear(x, self.weight)
+
+
+def _require_width(x: Tensor, width: int, name: str) -> None:
+    if x.shape[-1] != width:
+        raise ValueError(
+            f"expected an input of width d_model={width} for {name}, got {tuple(x.shape)}; "
+            "the last axis holds the vector of a position"
+        )
