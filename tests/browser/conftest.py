@@ -108,6 +108,8 @@ class Stage:
         `html` replaces the widget's own fallback; `size` is extra style for the body.
         """
         name = widget._module
+        script = book_widgets.widget_script(name, widget._folder)
+        (self.folder / "widgets" / f"{name}.js").write_text(script, encoding="utf-8")
         if via == "module":
             (self.folder / f"{name}.mjs").write_text(str(widget._esm), encoding="utf-8")
             style = f"<style>{widget._css}</style>"

@@ -129,7 +129,7 @@ const chart = (() => {
     const first = Math.ceil(axis.min / step - 1e-9);
     const number = Math.floor(axis.max / step + 1e-9) - first + 1;
     return Array.from({ length: number }, (_, i) => [
-      (first + i) * step, String(+((first + i) * step).toPrecision(6))]);
+      (first + i) * step, String(+((first + i) * step).toPrecision(6)).replace("-", "−")]);
   }
 
   /**
