@@ -6,12 +6,14 @@ What is not: masks, which are made in `lib.masks`; positions, residuals and norm
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from lib.cache import KeyValueCache
 from lib.masks import fit_mask
 
 
@@ -21,6 +23,7 @@ def scaled_dot_product_attention(
     value: Float[Tensor, "*batch key d_v"],
     mask: Bool[Tensor, "..."] | None = None,
     *,
+    bias: Float[Tensor, "..."] | None = None,
     dropout: float = 0.0,
     return_weights: bool = False,
 ) -> (
@@ -37,8 +40,9 @@ def scaled_dot_product_attention(
         heads), three axes mean (batch, query, key). Returns (*batch, query, d_v), with the weights
         (*batch, query, key) if asked. Weights are 0 where masked and a row of them sums to 1; a
         row with every key masked is all 0, and so is its output.
-    Args: dropout, the share of weights set to 0 at this call (in use, pass 0); the weights are
-        returned as they were before it.
+    Args: bias, a term added to the scores, which broadcasts to (*batch, query, key). dropout, the
+        share of weights set to 0 at this call (in use, pass 0); the weights are returned as they
+        were before it.
     Errors: ValueError for shapes that do not fit, and for a mask that is not boolean.
     Source: Attention Is All You Need, section 3.2.1, equation 1. Chapter: 3 (The attention layer).
     """
@@ -47,10 +51,15 @@ def scaled_dot_product_attention(
     if mask is not None:
         mask = fit_mask(mask, (*query.shape[:-1], key.shape[-2]))
     if not return_weights:
+        if bias is not None:  # the kernel takes one or the other: "masked" becomes -inf in the bias
+            bias = bias.to(query.dtype)
+            mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
 
     # Q is divided before the product: fewer numbers to divide, and no overflow in float16.
     scores = (query / math.sqrt(d_k)) @ key.transpose(-2, -1)  # (*batch, query, key)
+    if bias is not None:
+        scores = scores + bias.to(scores.dtype)
     if mask is not None:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     weights = scores.softmax(dim=-1)
@@ -125,6 +134,9 @@ class MultiHeadAttention(nn.Module):
         x_value: Float[Tensor, "batch key d_value_in"] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
         *,
+        rotate: Callable[[Tensor], Tensor] | None = None,
+        bias: Float[Tensor, "..."] | None = None,
+        cache: KeyValueCache | None = None,
         return_weights: bool = False,
     ) -> (
         Float[Tensor, "batch query d_out"]
@@ -136,19 +148,34 @@ class MultiHeadAttention(nn.Module):
             unless given; x_value (batch, key, d_value_in), x_key itself unless given. mask (query,
             key), (batch, query, key) or (batch, heads, query, key), each axis full or 1. Returns
             (batch, query, d_out), with the weights (batch, heads, query, key) if asked.
+        Args: rotate and bias, from `lib.positions`: the first turns queries and keys, the second
+            is added to the scores. cache, while decoding: self-attention adds the new keys and
+            values to it and attends to all it holds; cross-attention fills it at the first call
+            and reads it at the next ones.
         Errors: ValueError for widths, lengths or a mask that do not fit.
         Source: Attention Is All You Need, section 3.2.2. Chapter: 5 (Multi-head attention).
         """
+        known = x_key is not None and cache is not None and cache.length > 0
         x_key = x_query if x_key is None else x_key
         x_value = x_key if x_value is None else x_value
         query = self._split_heads(self._project("w_q", x_query))  # (batch, heads, query, d_k)
-        key = self._split_heads(self._project("w_k", x_key))  # (batch, heads, key, d_k)
-        value = self._split_heads(self._project("w_v", x_value))  # (batch, heads, key, d_v)
+        if rotate is not None:
+            query = rotate(query)
+        if known:
+            key, value = cache.read()
+        else:
+            key = self._split_heads(self._project("w_k", x_key))  # (batch, heads, key, d_k)
+            value = self._split_heads(self._project("w_v", x_value))  # (batch, heads, key, d_v)
+            if rotate is not None:
+                key = rotate(key)
+            if cache is not None:
+                key, value = cache.append(key, value)
         result = scaled_dot_product_attention(
             query,
             key,
             value,
             mask,
+            bias=bias,
             dropout=self.dropout if self.training else 0.0,
             return_weights=return_weights,
         )

@@ -142,6 +142,52 @@ def test_dropout_keeps_the_expected_output():
         assert output.mean().item() == pytest.approx(1.0, abs=0.02)
 
 
+@PATHS
+@pytest.mark.parametrize("mask", [None, (7, 11), (2, 7, 11), (2, 3, 7, 11)], ids=str)
+@pytest.mark.parametrize("bias", [(7, 11), (3, 7, 11), (2, 3, 7, 11)], ids=str)
+def test_a_bias_is_added_to_the_scores(bias, mask, explicit):
+    query, key, value = normal(2, 3, 7, 5), normal(2, 3, 11, 5), normal(2, 3, 11, 13)
+    bias = normal(*bias)
+    mask = None if mask is None else random_mask(*mask)
+    scores = query @ key.transpose(-2, -1) / math.sqrt(5) + bias
+    if mask is not None:
+        scores = scores.masked_fill(~(mask.unsqueeze(1) if mask.dim() == 3 else mask), -torch.inf)
+    result = scaled_dot_product_attention(
+        query, key, value, mask, bias=bias, return_weights=explicit
+    )
+    assert_close(result[0] if explicit else result, scores.softmax(-1) @ value, 1e-12)
+
+
+@PATHS
+@HALVES
+def test_a_row_without_keys_is_zero_with_a_bias_too(dtype, explicit):
+    inputs = [normal(2, 3, 5, 8, seed=s, dtype=dtype).requires_grad_() for s in range(3)]
+    mask = padding_mask(torch.tensor([5, 0]), 5)
+    result = scaled_dot_product_attention(
+        *inputs, mask, bias=normal(3, 5, 5, dtype=torch.float32), return_weights=explicit
+    )
+    output = result[0] if explicit else result
+    output.sum().backward()
+    assert not output[1].any()
+    assert output[0].any()
+    for x in inputs:
+        assert x.grad.isfinite().all()
+
+
+def test_rotate_acts_on_queries_and_keys_but_not_on_values():
+    layer = MultiHeadAttention(6, 2).double()
+    x = normal(2, 3, 6)
+    seen = []
+
+    def rotate(heads):
+        seen.append(tuple(heads.shape))
+        return -heads  # the scores do not change: both change sign
+
+    assert_close(layer(x, rotate=rotate), layer(x), 1e-12)
+    assert seen == [(2, 2, 3, 3)] * 2
+    assert not torch.allclose(layer(x, rotate=lambda heads: 2 * heads), layer(x))
+
+
 def test_self_and_cross_attention_are_one_layer():
     layer = MultiHeadAttention(6, 2).double()
     x, memory = normal(2, 3, 6), normal(2, 5, 6)

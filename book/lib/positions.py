@@ -1,0 +1,236 @@
+"""Where a token stands: four ways to tell the model, behind one interface.
+
+Attention alone sees a set: it cannot tell first from last. A scheme can say it in three places,
+and `Positions` has one method for each, which does nothing unless a scheme overrides it:
+
+    add     to the embeddings, below the first layer    Sinusoidal, Learned
+    rotate  queries and keys, in each self-attention    Rotary
+    bias    the scores, in each self-attention          ALiBi
+
+Cross-attention gets neither rotation nor bias: its queries and keys count in different sequences.
+In step-by-step decoding the tokens of one call are not the first ones: `offset` says how many
+came before, and `bias` takes its queries as the last of the keys, as `lib.masks` does.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class Positions(nn.Module):
+    """No positions at all, and what each scheme has in common.
+
+    Source: Attention Is All You Need, section 3.5. Chapter: 8 (Positions).
+    """
+
+    def add(
+        self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
+    ) -> Float[Tensor, "*batch time d_model"]:
+        """Mark embeddings with their positions offset, offset + 1, ... Chapter: 8 (Positions)."""
+        return x
+
+    def rotate(
+        self, x: Float[Tensor, "*batch time d_k"], offset: int = 0
+    ) -> Float[Tensor, "*batch time d_k"]:
+        """Turn queries or keys by positions offset, offset + 1, ... Chapter: 8 (Positions)."""
+        return x
+
+    def bias(self, n_queries: int, n_keys: int) -> Float[Tensor, "heads query key"] | None:
+        """Return what is added to the scores; the queries are the last of the keys.
+
+        Chapter: 8 (Positions).
+        """
+        return None
+
+
+def sinusoidal_table(
+    n_positions: int,
+    d_model: int,
+    *,
+    base: float = 10_000.0,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+) -> Float[Tensor, "{n_positions} {d_model}"]:
+    """PE(pos, 2i) = sin(pos / base^(2i/d_model)), PE(pos, 2i+1) = cos of the same angle.
+
+    With an odd d_model the last sine stands alone.
+
+    Shapes: returns (time, d_model), computed in float64, then rounded to `dtype` (torch's default
+        type unless given).
+    Errors: ValueError for sizes below 1 or a base not above 0.
+    Source: Attention Is All You Need, section 3.5. Chapter: 8 (Positions).
+    """
+    if n_positions < 1 or d_model < 1 or not base > 0:
+        raise ValueError(
+            "expected n_positions and d_model of at least 1 and a base above 0, "
+            f"got {n_positions}, {d_model} and {base}"
+        )
+    position = torch.arange(n_positions, dtype=torch.float64, device=device)
+    even = torch.arange(0, d_model, 2, dtype=torch.float64, device=device)  # 2i
+    angle = position[:, None] / base ** (even / d_model)  # (time, pairs)
+    table = torch.empty(n_positions, d_model, dtype=torch.float64, device=device)
+    table[:, 0::2] = angle.sin()
+    table[:, 1::2] = angle.cos()[:, : d_model // 2]
+    return table.to(dtype or torch.get_default_dtype())
+
+
+def shift_matrix(
+    k: int, d_model: int, *, base: float = 10_000.0
+) -> Float[Tensor, "{d_model} {d_model}"]:
+    """M_k, with M_k PE(pos) = PE(pos + k) for every pos: the shift does not depend on the place.
+
+    It turns each pair (sin, cos) by k times the pair's frequency w:
+        sin w(pos + k) =  cos(wk) sin(w pos) + sin(wk) cos(w pos)
+        cos w(pos + k) = -sin(wk) sin(w pos) + cos(wk) cos(w pos)
+
+    Shapes: returns (d_model, d_model) in float64; for rows of a table, `table @ M_k.T`.
+    Errors: ValueError for an odd d_model, whose last sine has no cosine to turn with.
+    Source: Attention Is All You Need, section 3.5. Chapter: 8 (Positions).
+    """
+    if d_model % 2:
+        raise ValueError(f"expected an even d_model, got {d_model}: M_k turns pairs of entries")
+    angle = k / base ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)  # (pairs,)
+    sin, cos = angle.sin(), angle.cos()
+    blocks = torch.stack((cos, sin, -sin, cos), dim=-1).view(-1, 2, 2)
+    return torch.block_diag(*blocks)
+
+
+class _Tabled(Positions):
+    """Rows of a fixed table, one for each position; it grows when a position lies beyond it."""
+
+    def __init__(self, width: int, base: float, max_length: int):
+        super().__init__()
+        self.width, self.base = width, base
+        # A buffer moves with .to(); it is not saved, for it can be computed again.
+        self.register_buffer("table", self._make_table(max_length), persistent=False)
+
+    def _make_table(self, n_positions: int) -> Tensor:
+        return sinusoidal_table(n_positions, self.width, base=self.base)
+
+    def _rows(self, offset: int, time: int) -> Tensor:
+        end = offset + time
+        if end > len(self.table):
+            self.table = self._make_table(2 * end).to(self.table)
+        return self.table[offset:end]
+
+
+class Sinusoidal(_Tabled):
+    """Add `sinusoidal_table` to the embeddings: fixed, and defined for any position.
+
+    Source: Attention Is All You Need, section 3.5. Chapter: 8 (Positions).
+    """
+
+    def __init__(self, d_model: int, *, base: float = 10_000.0, max_length: int = 512):
+        super().__init__(d_model, base, max_length)
+
+    def add(
+        self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
+    ) -> Float[Tensor, "*batch time d_model"]:
+        """x + PE(position). Chapter: 8 (Positions)."""
+        return x + self._rows(offset, x.shape[-2])
+
+
+class Learned(Positions):
+    """Add a vector that is learned for each position; beyond `max_length` there is none.
+
+    Errors: ValueError for a position beyond max_length.
+    Source: Gehring et al. 2017; Attention Is All You Need, section 3.5 and table 3, row E.
+    Chapter: 8 (Positions).
+    """
+
+    def __init__(self, d_model: int, *, max_length: int = 512):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(max_length, d_model))
+        nn.init.normal_(self.weight, std=0.5 / math.sqrt(d_model))  # as the embeddings' matrix
+
+    def add(
+        self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
+    ) -> Float[Tensor, "*batch time d_model"]:
+        """x + the learned row of each position. Chapter: 8 (Positions)."""
+        end = offset + x.shape[-2]
+        if end > len(self.weight):
+            raise ValueError(
+                f"expected at most max_length={len(self.weight)} positions, got {end}; "
+                "make the model with a larger max_length, or choose another scheme"
+            )
+        return x + self.weight[offset:end]
+
+
+class Rotary(_Tabled):
+    """Turn each pair of entries of queries and keys by an angle that grows with the position.
+
+    A pair (a, b) stands for a + bj; pair i at pos is multiplied by exp(j pos w_i), where
+    w_i = base^(-2i/d_k). Of the two turns only the difference of the positions is left in q . k.
+
+    Errors: ValueError for an odd d_k.
+    Source: Su et al. 2021 (RoFormer), equations 13 to 16. Chapter: 8 (Positions).
+    """
+
+    def __init__(self, d_k: int, *, base: float = 10_000.0, max_length: int = 512):
+        if d_k % 2:
+            raise ValueError(f"expected an even d_k, got {d_k}: rotary positions turn pairs")
+        super().__init__(d_k, base, max_length)
+
+    def _make_table(self, n_positions: int) -> Tensor:
+        return super()._make_table(n_positions).unflatten(-1, (-1, 2)).flip(-1)  # pairs (cos, sin)
+
+    def rotate(
+        self, x: Float[Tensor, "*batch time d_k"], offset: int = 0
+    ) -> Float[Tensor, "*batch time d_k"]:
+        """x * exp(j position w), pair by pair. Chapter: 8 (Positions)."""
+        rows = self._rows(offset, x.shape[-2])  # (time, d_k / 2, 2)
+        rows = rows.to(torch.promote_types(rows.dtype, torch.float32))  # no complex half precision
+        pairs = x.to(rows.dtype).unflatten(-1, (-1, 2))  # (*batch, time, d_k / 2, 2)
+        turned = torch.view_as_complex(pairs) * torch.view_as_complex(rows)
+        return torch.view_as_real(turned).flatten(-2).to(x.dtype)  # (*batch, time, d_k)
+
+
+class ALiBi(Positions):
+    """Subtract from each score the distance of query and key, times a slope of the head's own.
+
+    bias[h, i, j] = -slope_h |i - j|, slope_h = 2^(-8 h / n_heads) for h = 1 ... n_heads
+
+    Under a causal mask |i - j| is i - j, as in the paper; without one, in an encoder, both
+    directions count alike.
+
+    Source: Press et al. 2022, section 3. Chapter: 8 (Positions).
+    """
+
+    def __init__(self, n_heads: int):
+        super().__init__()
+        slopes = 2.0 ** (-8.0 * torch.arange(1, n_heads + 1) / n_heads)
+        self.register_buffer("slopes", slopes, persistent=False)
+
+    def bias(self, n_queries: int, n_keys: int) -> Float[Tensor, "heads query key"]:
+        """-slope_h |i - j|, the queries being the last of the keys. Chapter: 8 (Positions)."""
+        key = torch.arange(n_keys, device=self.slopes.device)
+        query = key[n_keys - n_queries :]
+        distance = (query[:, None] - key).abs()  # (query, key)
+        return -self.slopes[:, None, None] * distance  # (heads, query, key)
+
+
+SCHEMES = ("none", "sinusoidal", "learned", "rotary", "alibi")
+
+
+def make_positions(
+    scheme: str, d_model: int, n_heads: int, *, max_length: int = 512, base: float = 10_000.0
+) -> Positions:
+    """Make the scheme of that name: "none", "sinusoidal", "learned", "rotary" or "alibi".
+
+    Args: d_model and n_heads of the model; max_length limits "learned" and no other; base sets
+        the wavelengths of "sinusoidal" and "rotary".
+    Errors: ValueError for another name. Source: ours. Chapter: 8 (Positions).
+    """
+    if scheme == "none":
+        return Positions()
+    if scheme == "sinusoidal":
+        return Sinusoidal(d_model, base=base, max_length=max_length)
+    if scheme == "learned":
+        return Learned(d_model, max_length=max_length)
+    if scheme == "rotary":
+        return Rotary(d_model // n_heads, base=base, max_length=max_length)
+    if scheme == "alibi":
+        return ALiBi(n_heads)
+    raise ValueError(f"expected a scheme out of {', '.join(SCHEMES)}, got {scheme!r}")

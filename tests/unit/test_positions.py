@@ -1,0 +1,248 @@
+"""Each scheme against loops in float64, its defining property, its offset, and its errors."""
+
+import cmath
+import math
+
+import pytest
+import torch
+
+from lib.positions import (
+    SCHEMES,
+    ALiBi,
+    Learned,
+    Positions,
+    Rotary,
+    Sinusoidal,
+    make_positions,
+    shift_matrix,
+    sinusoidal_table,
+)
+from tests.helpers import assert_close, normal, unchecked
+
+
+@pytest.fixture
+def float64():
+    """Modules made meanwhile compute their tables in float64."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+FLOAT64 = pytest.mark.usefixtures("float64")
+
+
+@pytest.mark.parametrize("d_model", [1, 2, 3, 6, 7, 64])
+@pytest.mark.parametrize("base", [10_000.0, 7.0])
+def test_table_by_loops(d_model, base):
+    table = sinusoidal_table(11, d_model, base=base, dtype=torch.float64)
+    assert table.shape == (11, d_model)
+    for pos in range(11):
+        for column in range(d_model):
+            angle = pos / base ** ((column - column % 2) / d_model)
+            wanted = math.cos(angle) if column % 2 else math.sin(angle)
+            assert table[pos, column].item() == pytest.approx(wanted, abs=1e-12)
+
+
+def test_table_rounds_once():
+    """Position 5,000 in float32 throughout would be off by 1e-4."""
+    exact = sinusoidal_table(5001, 64, dtype=torch.float64)
+    assert_close(sinusoidal_table(5001, 64), exact, 1e-7)
+
+
+def test_wavelengths_run_from_two_pi_to_base_times_two_pi():
+    d_model, base = 512, 100.0
+    table = sinusoidal_table(3, d_model, base=base, dtype=torch.float64)
+    first, last = (math.atan2(*table[1, i : i + 2].tolist()) for i in (0, d_model - 2))
+    assert 2 * math.pi / first == pytest.approx(2 * math.pi)
+    assert 2 * math.pi / last == pytest.approx(2 * math.pi * base ** (1 - 2 / d_model))
+
+
+@pytest.mark.parametrize("k", [0, 1, 5, 40, -3, -40])
+@pytest.mark.parametrize("d_model", [2, 6, 64])
+def test_shift_matrix_moves_every_position_alike(k, d_model):
+    table = sinusoidal_table(100, d_model, base=31.0, dtype=torch.float64)
+    matrix = shift_matrix(k, d_model, base=31.0)
+    start, stop = max(0, -k), min(100, 100 - k)
+    assert_close(table[start:stop] @ matrix.T, table[start + k : stop + k], 1e-12)
+
+
+def test_shift_matrices_are_rotations_that_add_up():
+    eye = torch.eye(6, dtype=torch.float64)
+    assert_close(shift_matrix(5, 6) @ shift_matrix(5, 6).T, eye, 1e-12)
+    assert torch.linalg.det(shift_matrix(5, 6)).item() == pytest.approx(1.0)
+    assert_close(shift_matrix(5, 6) @ shift_matrix(7, 6), shift_matrix(12, 6), 1e-12)
+    assert_close(shift_matrix(-5, 6), shift_matrix(5, 6).T, 1e-12)
+    assert not torch.allclose(shift_matrix(5, 6), eye)
+
+
+def test_dot_product_of_two_positions_depends_on_their_distance_alone():
+    table = sinusoidal_table(50, 30, dtype=torch.float64)
+    products = table @ table.T
+    for k in (0, 1, 7, 31):
+        diagonal = products.diagonal(k)
+        assert_close(diagonal, diagonal[:1].expand(50 - k), 1e-12)
+    assert products[0, 0].item() == pytest.approx(15.0)
+    assert products[0, 1] < products[0, 0] - 0.1
+
+
+@FLOAT64
+def test_rotary_by_loops():
+    """Each pair, as a complex number, times exp(j pos w)."""
+    x = normal(2, 3, 5, 8)
+    turned = Rotary(8, base=100.0).rotate(x, offset=4)
+    for b in range(2):
+        for h in range(3):
+            for t in range(5):
+                for i in range(4):
+                    w = 100.0 ** (-2 * i / 8)
+                    pair = complex(*x[b, h, t, 2 * i : 2 * i + 2].tolist())
+                    pair *= cmath.exp(1j * (t + 4) * w)
+                    got = complex(*turned[b, h, t, 2 * i : 2 * i + 2].tolist())
+                    assert abs(got - pair) < 1e-12
+
+
+@FLOAT64
+def test_rotary_scores_depend_on_the_distance_alone():
+    rotary = Rotary(6)
+    query, key = normal(6), normal(6, seed=1)
+
+    def score(i, j):
+        at_i, at_j = (rotary.rotate(x.view(1, 6), offset=at) for x, at in ((query, i), (key, j)))
+        return (at_i @ at_j.T).item()
+
+    assert score(7, 3) == pytest.approx(score(207, 203), abs=1e-10)
+    assert score(0, 0) == pytest.approx((query @ key).item(), abs=1e-12)
+    assert abs(score(7, 3) - score(3, 7)) > 1e-2
+
+
+@FLOAT64
+def test_rotary_turns_as_the_shift_matrix_does_backwards():
+    """A table row lists (sin, cos), so its shift forwards is a turn the other way round."""
+    x = normal(1, 10)
+    assert_close(Rotary(10).rotate(x, offset=7), x @ shift_matrix(7, 10), 1e-12)
+
+
+def test_rotary_keeps_lengths_and_passes_gradients():
+    rotary = Rotary(6)
+    x = normal(2, 3, 5, 6, dtype=torch.float32).requires_grad_()
+    turned = rotary.rotate(x)
+    assert_close(turned.norm(dim=-1), x.norm(dim=-1), 1e-5)
+    turned.square().sum().backward()
+    assert_close(x.grad, 2 * x.detach(), 1e-5)
+
+
+def test_rotary_takes_the_layout_of_split_heads():
+    x = normal(2, 5, 3 * 6, dtype=torch.float32)
+    heads = x.unflatten(-1, (3, 6)).transpose(1, 2)
+    assert_close(Rotary(6).rotate(heads), Rotary(6).rotate(heads.contiguous()), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("whole_module", [False, True])
+def test_rotary_in_half_precision(dtype, whole_module):
+    x = normal(2, 5, 6, dtype=torch.float32)
+    rotary = Rotary(6).to(dtype) if whole_module else Rotary(6)
+    got = rotary.rotate(x.to(dtype))
+    assert got.dtype == dtype
+    assert_close(got, Rotary(6).rotate(x), 0.03)
+
+
+@pytest.mark.parametrize("n_heads", [1, 3, 8])
+@pytest.mark.parametrize(("n_queries", "n_keys"), [(5, 5), (1, 7), (2, 7)])
+def test_alibi_by_loops(n_heads, n_queries, n_keys):
+    bias = ALiBi(n_heads).bias(n_queries, n_keys)
+    assert bias.shape == (n_heads, n_queries, n_keys)
+    for h in range(n_heads):
+        for i in range(n_queries):
+            for j in range(n_keys):
+                distance = abs(i + n_keys - n_queries - j)
+                wanted = -distance * 2.0 ** (-8 * (h + 1) / n_heads)
+                assert bias[h, i, j].item() == pytest.approx(wanted, abs=1e-6)
+
+
+def test_alibi_slopes_of_the_paper():
+    assert ALiBi(8).slopes.tolist() == pytest.approx([1 / 2**n for n in range(1, 9)])
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_offset_continues_where_the_first_call_stopped(scheme):
+    """What a cache relies on: the whole at once equals part by part."""
+    positions = make_positions(scheme, 12, 2, max_length=13)
+    x, heads = (
+        normal(2, 11, 12, dtype=torch.float32),
+        normal(2, 2, 11, 6, dtype=torch.float32),
+    )
+    parts = [positions.add(x[:, :4]), positions.add(x[:, 4:5], 4), positions.add(x[:, 5:], 5)]
+    assert_close(torch.cat(parts, 1), positions.add(x), 1e-6)
+    parts = [positions.rotate(heads[:, :, :4]), positions.rotate(heads[:, :, 4:], 4)]
+    assert_close(torch.cat(parts, 2), positions.rotate(heads), 1e-6)
+    if scheme == "alibi":
+        assert torch.equal(positions.bias(3, 11), positions.bias(11, 11)[:, -3:])
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_each_scheme_acts_in_one_place_only(scheme):
+    positions = make_positions(scheme, 12, 2)
+    x, heads = (
+        normal(2, 11, 12, dtype=torch.float32),
+        normal(2, 2, 11, 6, dtype=torch.float32),
+    )
+    acts = {
+        "add": not torch.equal(positions.add(x), x),
+        "rotate": not torch.equal(positions.rotate(heads), heads),
+        "bias": positions.bias(11, 11) is not None,
+    }
+    places = {"none": None, "rotary": "rotate", "alibi": "bias"}
+    assert [place for place in acts if acts[place]] == [
+        place for place in acts if place == places.get(scheme, "add")
+    ]
+
+
+@pytest.mark.parametrize("make", [Sinusoidal, Rotary])
+def test_table_grows_beyond_its_end(make):
+    short, long = make(6, max_length=3), make(6, max_length=100)
+    x = normal(2, 5, 6, dtype=torch.float32)
+    apply = "add" if make is Sinusoidal else "rotate"
+    for offset in (0, 1, 40, 2):
+        assert torch.equal(getattr(short, apply)(x, offset), getattr(long, apply)(x, offset))
+
+
+@pytest.mark.parametrize("make", [Sinusoidal, Rotary])
+def test_table_moves_with_the_module_and_is_not_saved(make):
+    module = make(6, max_length=3)
+    assert module.state_dict() == {}
+    assert list(module.parameters()) == []
+    assert module.double().table.dtype == torch.float64
+    assert module._rows(50, 2).dtype == torch.float64
+    assert module.to("meta").table.is_meta
+
+
+def test_learned_positions_are_learned_and_end():
+    learned = Learned(6, max_length=7)
+    assert [p.shape for p in learned.parameters()] == [(7, 6)]
+    x = torch.zeros(2, 4, 6)
+    learned.add(x, 3).sum().backward()
+    assert learned.weight.grad.tolist() == [[0.0] * 6] * 3 + [[2.0] * 6] * 4
+    with pytest.raises(ValueError, match="at most max_length=7 positions, got 8"):
+        learned.add(x, 4)
+
+
+def test_no_positions_change_nothing():
+    x = normal(2, 3, 5)
+    positions = Positions()
+    assert positions.add(x, 3) is x
+    assert positions.rotate(x, 3) is x
+    assert positions.bias(3, 5) is None
+
+
+def test_mistakes_are_named():
+    with pytest.raises(ValueError, match="out of none, sinusoidal, learned, rotary, alibi"):
+        make_positions("rope", 12, 2)
+    with pytest.raises(ValueError, match="even d_k, got 7"):
+        Rotary(7)
+    with pytest.raises(ValueError, match="even d_model, got 7"):
+        shift_matrix(1, 7)
+    with unchecked(), pytest.raises(ValueError, match="at least 1 and a base above 0"):
+        sinusoidal_table(0, 4)
+    with pytest.raises(ValueError, match="got 3, 4 and 0"):
+        sinusoidal_table(3, 4, base=0.0)
