@@ -24,7 +24,12 @@ def sentences() -> list[dict]:
                 [0.6, 0.2, 0.1, 0.1, 0.0],
                 [0.0, 0.0, 0.0, 0.0, 1.0],
             ],
-            "candidates": [[("deux", 0.5), ("dix", 0.25), ("<s>", 0.25)]] * 4,
+            "candidates": [
+                [("deux", 0.5), ("dix", 0.25), ("<s>", 0.25)],
+                [("dollars", 1.0)],
+                [("dollars", 0.5), ("canadiens", 0.4)],  # not the likeliest: sampled, or a beam
+                [("<eos>", 0.75)],
+            ],
         },
     ]
 

@@ -200,7 +200,7 @@ def test_player_shows_weights_choice_and_row(stage):
     expect(page.locator(".bw-current th")).to_have_text("canadiens")
     chosen = page.locator(".bw-bars .bw-chosen")
     expect(chosen).to_have_count(1)
-    expect(chosen).to_have_text("deuxchosen50 %")
+    expect(chosen).to_have_text("canadienschosen40 %")
     expect(page.locator(".ap-verdict")).to_contain_text("deux dollars canadiens passés")
     expect(page.locator(".ap-reading")).to_contain_text("looks most at canadian (60 %")
 

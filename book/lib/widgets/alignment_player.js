@@ -95,8 +95,8 @@ export default {
         const best = math.argmax(weights);
         reading.replaceChildren("To write ", word(written), " the decoder looks most at ",
           word(one.source[best]), ` (${percent(weights[best])} of the weight).`);
-        bars.update(one.candidates[step].map(([name, value], i) => ({
-          name, value, current: i === 0, note: i === 0 ? "chosen" : null })));
+        bars.update(one.candidates[step].map(([name, value]) => ({
+          name, value, current: name === written, note: name === written && "chosen" })));
         if (shown !== one) map.update(one.weights, { rows: one.output, columns: one.source });
         shown = one;
         map.outline(step);
