@@ -22,6 +22,8 @@ from nbclient.exceptions import CellExecutionError
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "benchmarks" / "chapters.json"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+# It names a kernel's model by a random number; the page uses the text/html beside it.
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 KEPT_CELL_METADATA = {"tags", "mystnb"}
 
 
@@ -44,6 +46,7 @@ def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
                 output.execution_count = count
             if "metadata" in output:
                 output.metadata = nbformat.from_dict({})
+            output.get("data", {}).pop(WIDGET_VIEW, None)
     return notebook
 
 
