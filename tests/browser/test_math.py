@@ -6,6 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from lib.attention import scaled_dot_product_attention
+from lib.masks import causal_mask, combine_masks, padding_mask, window_mask
 from tests.paths import BOOK
 
 pytestmark = pytest.mark.browser
@@ -65,6 +67,23 @@ def test_softmax_of_a_fully_masked_row_is_zero(run):
     assert run("math.softmax([-Infinity, -Infinity])") == [0, 0]
 
 
+@pytest.mark.parametrize("length", [1, 2, 3, 17, 101])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 50.0])
+def test_entropy_and_gradient_of_a_softmax(run, length, scale):
+    row = random(length) * scale
+    weights = row.softmax(-1)
+    jacobian = torch.autograd.functional.jacobian(lambda scores: scores.softmax(-1), row)
+    close(run("math.entropy(x)", weights.tolist()), torch.special.entr(weights).sum())
+    close(run("math.softmaxGradient(x)", weights.tolist()), jacobian.norm())
+
+
+def test_entropy_and_gradient_at_their_ends(run):
+    assert run("math.entropy([0, 1, 0])") == 0
+    assert run("math.softmaxGradient([0, 1, 0])") == 0
+    assert run("math.softmaxGradient([0, 0, 0])") == 0  # a fully masked row
+    close(run("math.entropy(Array(7).fill(1 / 7))"), torch.tensor(math.log(7)).double())
+
+
 @pytest.mark.parametrize(("n", "k", "m"), [(2, 3, 5), (7, 1, 11), (1, 13, 1), (17, 19, 23)])
 def test_matmul_linear_and_transpose(run, n, k, m):
     a, b, bias = random(n, k), random(k, m, seed=1), random(m, seed=2)
@@ -105,6 +124,56 @@ def test_attention_takes_another_scale(run):
     x = {"q": q.tolist(), "k": k.tolist(), "v": v.tolist()}
     got = run("math.attention(x.q, x.k, x.v, { scale: 1 }).weights", x)
     close(got, (q @ k.T).softmax(-1))
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (3, 3), (2, 5), (7, 11)])
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_masks_are_those_of_the_library(run, queries, keys, number):
+    x = {"n": queries, "m": keys, "k": number, "each": [(3 * i) % 7 for i in range(queries)]}
+    one = padding_mask(torch.tensor([number]), keys).expand(1, queries, keys)[0]
+    each = padding_mask(torch.tensor([x["each"]]), keys)[0]
+    causal, window = causal_mask(queries, keys), window_mask(queries, number, keys)
+    assert run("math.paddingMask(x.n, x.m, x.k)", x) == one.tolist()
+    assert run("math.paddingMask(x.n, x.m, x.each)", x) == each.tolist()
+    assert run("math.causalMask(x.n, x.m)", x) == causal.tolist()
+    assert run("math.windowMask(x.n, x.k, x.m)", x) == window.tolist()
+    x["masks"] = [each.tolist(), causal.tolist(), window.tolist()]
+    both = combine_masks(each, causal, window)
+    assert run("math.combineMasks(...x.masks)", x) == both.tolist()
+    assert run("math.combineMasks(x.masks[0])", x) == each.tolist()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_influence_is_the_zero_pattern_of_the_jacobian(run, seed):
+    generator = torch.Generator().manual_seed(seed)
+    time, layers = 1 + seed % 7, 1 + seed % 3
+    share = torch.rand((), generator=generator)
+    mask = torch.rand(time, time, generator=generator) < share
+    weights = torch.randn(layers, 3, 5, 5, generator=generator, dtype=torch.float64) / 2
+
+    def stack(x):
+        for w_q, w_k, w_v in weights:
+            x, _ = scaled_dot_product_attention(
+                x @ w_q, x @ w_k, x @ w_v, mask, return_weights=True
+            )
+        return x
+
+    jacobian = torch.autograd.functional.jacobian(stack, random(time, 5, seed=seed))
+    size = jacobian.abs().amax(dim=(1, 3))
+    # Where the same values are mixed the derivatives cancel, but for rounding.
+    expected = size > 1e-13 * max(1.0, size.max().item())
+    assert run("math.influence(x.mask, x.layers)", {"mask": mask.tolist(), "layers": layers}) == (
+        expected.tolist()
+    )
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 5])
+def test_influence_through_layers_is_a_power_of_the_mask(run, layers):
+    """Where each position may attend to itself."""
+    mask = (random(11, 11) > 1) | torch.eye(11, dtype=torch.bool)
+    power = torch.linalg.matrix_power(mask.double(), layers) > 0
+    got = run("math.influence(x.mask, x.layers)", {"mask": mask.tolist(), "layers": layers})
+    assert got == power.tolist()
 
 
 @pytest.mark.parametrize("width", [2, 3, 17, 64])
@@ -150,6 +219,11 @@ def test_argmax_is_the_first_of_the_largest(run):
         "math.softmax([1, 2], [true])",
         "math.attention([[1]], [[1], [2]], [[1]])",
         "math.attention([[1]], [[1], [2]], [[1], [2]], { mask: [[true]] })",
+        "math.paddingMask(2, 3, [1, 2, 3])",
+        "math.causalMask(3, 2)",
+        "math.windowMask(3, 1, 2)",
+        "math.combineMasks([[true]], [[true, false]])",
+        "math.influence([[true, false]])",
     ],
 )
 def test_wrong_shapes_say_what_was_expected(run, call):

@@ -12,16 +12,19 @@ const controls = (() => {
   }
 
   /**
-   * A slider for a number. Options: label, min, max, step, format(value) -> text.
+   * A slider for a number. Options: label, min, max, step, format(value) -> text; or, in place of
+   * min, max and step, `values`: a list to move along, for steps that are not even.
    * `limits(min, max)` changes its range later.
    */
-  function slider(w, key, { label, min, max, step = 1, format = String }) {
+  function slider(w, key, { label, values, min = 0, max = values?.length - 1, step = 1,
+    format = String }) {
+    const at = (place) => (values ? values[place] : place);
     const value = h("span", { class: "bw-value", "aria-hidden": "true" });
     const input = h("input", { type: "range", class: "bw-slider", min, max, step,
-      input: () => w.set({ [key]: input.valueAsNumber }) });
+      input: () => w.set({ [key]: at(input.valueAsNumber) }) });
     const show = (state) => {
-      input.value = state[key];
-      const text = format(input.valueAsNumber);
+      input.value = values ? values.indexOf(state[key]) : state[key];
+      const text = format(at(input.valueAsNumber));
       value.textContent = text;
       input.setAttribute("aria-valuetext", text);
       const span = input.max - input.min;

@@ -46,6 +46,70 @@ const math = (() => {
     return powers.map((value) => value / total);
   }
 
+  /** Entropy of a row of weights, in nats: ln n where all n are equal, 0 where one has it all. */
+  const entropy = (row) => row.reduce((sum, p) => (p > 0 ? sum - p * Math.log(p) : sum), 0);
+
+  /** Root of the sum of the squares of diag(a) - a a^T, the Jacobian of a softmax with weights a. */
+  function softmaxGradient(row) {
+    const power = (k) => row.reduce((sum, p) => sum + p ** k, 0);
+    return Math.sqrt(Math.max(0, power(2) - 2 * power(3) + power(2) ** 2));
+  }
+
+  /** A mask (query x key) from a rule (i, j) -> true where query i may attend to key j. */
+  const maskOf = (queries, keys, rule) =>
+    Array.from({ length: queries }, (_, i) => Array.from({ length: keys }, (__, j) => rule(i, j)));
+
+  /** Only the first keys: one length for all queries, or a list with one for each query. */
+  function paddingMask(queries, keys, length) {
+    need(!Array.isArray(length) || length.length === queries,
+      `one length for each query (${queries})`, length.length);
+    return maskOf(queries, keys, (i, j) => j < (Array.isArray(length) ? length[i] : length));
+  }
+
+  // The last query stands at the last key, as in decoding with a cache of earlier keys.
+  function banded(queries, keys, rule) {
+    need(queries <= keys, `at least as many keys as queries`, `${queries} queries, ${keys} keys`);
+    return maskOf(queries, keys, (i, j) => rule(j - i - (keys - queries)));
+  }
+
+  /** No key after the query. */
+  const causalMask = (queries, keys = queries) => banded(queries, keys, (ahead) => ahead <= 0);
+
+  /** No key further from the query than the radius. */
+  const windowMask = (queries, radius, keys = queries) =>
+    banded(queries, keys, (ahead) => Math.abs(ahead) <= radius);
+
+  /** What every mask allows. */
+  function combineMasks(first, ...others) {
+    need(others.every((other) => size(other) === size(first)),
+      `masks of one size (${size(first)})`, others.map(size).join(", "));
+    return first.map((row, i) => row.map((open, j) => open && others.every((o) => o[i][j])));
+  }
+
+  /**
+   * Which outputs depend on which inputs, after some layers of self-attention under one mask: the
+   * places (output x input) where the Jacobian is not exactly zero. An output depends on what its
+   * query may attend to; and, through the query, on its own input, unless the values that it mixes
+   * are all the same one: then the weights change nothing, for they sum to 1 (or there are none).
+   */
+  function influence(mask, layers = 1) {
+    const n = mask.length;
+    need(mask.every((row) => row.length === n), `as many keys as queries`, size(mask));
+    let reach = mask.map((_, i) => mask.map((__, j) => i === j));
+    let kinds = mask.map((_, i) => `${i}`); // positions of one kind hold the same vector
+    for (let layer = 0; layer < layers; layer += 1) {
+      const seen = mask.map((row) => row.flatMap((open, j) => (open ? [j] : [])));
+      const mixed = seen.map((keys) => new Set(keys.map((j) => kinds[j])).size > 1);
+      const sources = seen.map((keys, i) => (mixed[i] ? [i, ...keys] : keys));
+      const names = seen.map((keys, i) => (mixed[i]
+        ? `${kinds[i]} on ${keys.map((j) => kinds[j]).sort().join(" ")}` : kinds[keys[0]] ?? "zero"));
+      const before = reach;
+      reach = sources.map((from) => mask.map((_, j) => from.some((k) => before[k][j])));
+      kinds = names.map((name) => (name === "zero" ? name : `${names.indexOf(name)}`));
+    }
+    return reach;
+  }
+
   /**
    * Scaled dot-product attention: softmax(Q K^T scale) V.
    * Q is (query x d_k), K (key x d_k), V (key x d_v), the mask (query x key).
@@ -103,7 +167,8 @@ const math = (() => {
     Array.from({ length: rows }, () => Array.from({ length: columns }, () => draw()));
 
   return {
-    dot, transpose, matmul, linear, softmax, attention, layerNorm, sinusoidal, argmax, uniform,
-    normal, matrix,
+    dot, transpose, matmul, linear, softmax, entropy, softmaxGradient, paddingMask, causalMask,
+    windowMask, combineMasks, influence, attention, layerNorm, sinusoidal, argmax, uniform, normal,
+    matrix,
   };
 })();
