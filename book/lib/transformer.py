@@ -104,6 +104,7 @@ class DecoderLayer(nn.Module):
     Shapes: x (batch, time, d_model), memory (batch, source_time, d_model), mask (time, key),
         memory_mask (batch, 1, source_time). Returns the shape of x. Without cross-attention, as in
         a language model, there is no memory.
+    Errors: ValueError for cross-attention without a memory.
     Source: Attention Is All You Need, section 3.1. Chapter: 10 (The Transformer).
     """
 
@@ -126,6 +127,11 @@ class DecoderLayer(nn.Module):
         own, cross = cache or (None, None)
         x = self.self_attention(x, mask=mask, rotate=rotate, bias=bias, cache=own)
         if self.cross_attention is not None:
+            if memory is None:
+                raise ValueError(
+                    "expected a memory for the cross-attention, got None; run the encoder first, "
+                    "or make the decoder with cross_attention=False"
+                )
             x = self.cross_attention(x, memory, mask=memory_mask, cache=cross)
         return self.feed_forward(x)
 

@@ -321,3 +321,10 @@ def test_tokens_and_lengths_that_do_not_fit_are_named():
             model(source, LENGTHS[:2], target)
         with pytest.raises(ValueError, match="same batch axes"):
             model(source, LENGTHS, target[:3])
+
+
+def test_cross_attention_without_a_memory_is_refused():
+    """Attention would otherwise take its keys from the target: later tokens included."""
+    decoder = small().decoder
+    with pytest.raises(ValueError, match="expected a memory for the cross-attention, got None"):
+        decoder(normal(2, 3, 24, dtype=torch.float32))
