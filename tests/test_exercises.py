@@ -5,8 +5,9 @@ A coding exercise of a chapter is
 - the next code cell that mentions F, tagged "raises-exception", which runs the check;
 - a solution directive with a python block that defines F.
 The wrong answers that F's check must reject stand in tests/wrong_answers/NN_name.py, in a
-dictionary WRONG from F to a list of functions. Stub, solution and check run with the imports,
-functions and classes of the cells before them, and with nothing that a chapter computes.
+dictionary WRONG from F to a list of functions. A python block of any solution that asserts
+something is run too. All these run with the imports, functions and classes of the chapter's
+cells, and with nothing that it computes.
 """
 
 import ast
@@ -22,7 +23,7 @@ from lib.checks import CheckFailed
 from tests.guards import tags
 from tests.paths import BOOK, ROOT
 
-DIRECTIVE = re.compile(r"^(`{3,}|:{3,})\{(\w+)\}[ \t]*(\S*)\n(.*?)^\1[ \t]*$", re.M | re.S)
+DIRECTIVE = re.compile(r"^(`{3,}|:{3,})\{(\w+)\}[ \t]*([^\n]*)\n(.*?)^\1[ \t]*$", re.M | re.S)
 BLOCK = re.compile(r"^(`{3,})python\n(.*?)^\1[ \t]*$", re.M | re.S)
 CHAPTERS = sorted(BOOK.glob("[0-9]*.ipynb"))
 LEAST_EXERCISES, LEAST_CODING, LEAST_WRONG = 5, 2, 2
@@ -75,7 +76,7 @@ def directives(path: Path, kind: str) -> dict[str, str]:
             _, name, argument, text = match.groups()
             if name == kind:
                 label = re.search(r"^:label: (\S+)", text, re.M)
-                found[label.group(1) if label and kind == "exercise" else argument] = text
+                found[label.group(1) if label and kind == "exercise" else argument.strip()] = text
     return found
 
 
@@ -129,10 +130,16 @@ def test_chapter_has_exercises_with_hints_and_solutions(path):
 
 
 @each_chapter
-def test_every_python_block_of_a_solution_is_python(path):
+def test_solutions_are_python_and_their_assertions_hold(path):
+    notebook = nbformat.read(path, as_version=4)
+    cells = [c for c in notebook.cells if c.cell_type == "code" and "exercise" not in tags(c)]
     for label, text in directives(path, "solution").items():
         for _, code in BLOCK.findall(text):
-            compile(code, label, "exec")
+            compiled = compile(code, label, "exec")
+            if re.search(r"^\s*assert\b", code, re.M):
+                namespace: dict = {"__name__": path.stem}
+                exec("\n".join(context(cell.source) for cell in cells), namespace)
+                exec(compiled, namespace)
 
 
 @each_exercise
