@@ -2,6 +2,7 @@
 
 from lib.widgets.alignment_player import AlignmentPlayer
 from lib.widgets.bottleneck_explorer import BottleneckExplorer
+from lib.widgets.softmax_scale import SoftmaxScaleExplorer
 
 
 def sentences() -> list[dict]:
@@ -53,4 +54,5 @@ def bins() -> list[dict]:
 SAMPLES = {
     "alignment_player": lambda: AlignmentPlayer(sentences(), sentence=1, step=2),
     "bottleneck_explorer": lambda: BottleneckExplorer(bins(), bin=1),
+    "softmax_scale": lambda: SoftmaxScaleExplorer(16, scaled=True, n_keys=11, seed=3),
 }

@@ -37,22 +37,34 @@ const math = (() => {
   function softmax(row, mask) {
     need(!mask || mask.length === row.length,
       `a mask as long as the row (${row.length})`, mask?.length);
-    const allowed = (i) => !mask || mask[i];
     let top = -Infinity;
-    row.forEach((value, i) => { if (allowed(i) && value > top) top = value; });
-    if (top === -Infinity) return row.map(() => 0);
-    const powers = row.map((value, i) => (allowed(i) ? Math.exp(value - top) : 0));
-    const total = powers.reduce((sum, value) => sum + value, 0);
-    return powers.map((value) => value / total);
+    for (let i = 0; i < row.length; i += 1) if ((!mask || mask[i]) && row[i] > top) top = row[i];
+    const weights = new Array(row.length).fill(0);
+    if (top === -Infinity) return weights;
+    let total = 0;
+    for (let i = 0; i < row.length; i += 1) {
+      if (!mask || mask[i]) weights[i] = Math.exp(row[i] - top);
+      total += weights[i];
+    }
+    for (let i = 0; i < row.length; i += 1) weights[i] /= total;
+    return weights;
   }
 
   /** Entropy of a row of weights, in nats: ln n where all n are equal, 0 where one has it all. */
-  const entropy = (row) => row.reduce((sum, p) => (p > 0 ? sum - p * Math.log(p) : sum), 0);
+  function entropy(row) {
+    let sum = 0;
+    for (const weight of row) if (weight > 0) sum -= weight * Math.log(weight);
+    return sum;
+  }
 
   /** Root of the sum of the squares of diag(a) - a a^T, the Jacobian of a softmax with weights a. */
   function softmaxGradient(row) {
-    const power = (k) => row.reduce((sum, p) => sum + p ** k, 0);
-    return Math.sqrt(Math.max(0, power(2) - 2 * power(3) + power(2) ** 2));
+    let [squares, cubes] = [0, 0];
+    for (const weight of row) {
+      squares += weight * weight;
+      cubes += weight * weight * weight;
+    }
+    return Math.sqrt(Math.max(0, squares - 2 * cubes + squares * squares));
   }
 
   /** A mask (query x key) from a rule (i, j) -> true where query i may attend to key j. */

@@ -1,0 +1,104 @@
+"""How long each widget takes to answer a slider: milliseconds until its new picture is laid out.
+
+    python benchmarks/widgets.py [--rounds 5] [NAME ...]
+
+Measured in Chromium, in a page as the book publishes it: from the `input` event of a slider to the
+end of the layout that it forces; painting is left to the browser. Each slider moves over its whole
+range, first once unmeasured. A widget stands at its largest size if one is named in `LARGEST`,
+else as in the tests. The goal is 16 ms, one frame of a screen.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "book"))
+
+from ext import book_widgets
+from playwright.sync_api import Page, sync_playwright
+
+from lib.widgets.base import BookWidget
+from lib.widgets.softmax_scale import SoftmaxScaleExplorer
+from tests.widget_samples import SAMPLES
+
+GOAL = 16
+LARGEST = {
+    "softmax_scale": lambda: SoftmaxScaleExplorer(1024, n_keys=64),
+}
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<link rel="stylesheet" href="widgets/base.css">
+<script defer src="widget-host.js"></script><script defer src="widgets/shared.js"></script>
+<script defer src="widgets/{name}.js"></script></head>
+<body style="width: 650px">{html}</body></html>"""
+SLIDE = """async (input, rounds) => {
+  const times = [];
+  const [low, high, step] = [+input.min, +input.max, +input.step || 1];
+  const start = input.value;
+  for (let round = 0; round <= rounds; round += 1) {
+    for (let value = low; value <= high; value += step) {
+      const before = performance.now();
+      input.value = value;
+      input.dispatchEvent(new Event("input", { bubbles: true }));
+      await null; // the widget draws in a microtask of its own
+      await null;
+      document.documentElement.getBoundingClientRect();
+      const time = performance.now() - before;
+      if (round > 0) times.push(time);
+    }
+  }
+  input.value = start;
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+  await null;
+  return times;
+}"""
+
+
+def measure(page: Page, folder: Path, widget: BookWidget, rounds: int) -> dict[str, list[float]]:
+    """The milliseconds of each move, by the label of the slider."""
+    html = widget._repr_mimebundle_()[0]["text/html"]
+    path = folder / f"{widget._module}.html"
+    path.write_text(PAGE.format(name=widget._module, html=html), encoding="utf-8")
+    page.goto(path.as_uri())
+    page.wait_for_selector(".bw")
+    found = {}
+    for slider in page.locator("input[type=range]").all():
+        if slider.is_visible():
+            label = slider.evaluate("(input) => input.labels[0].textContent")
+            found[label] = slider.evaluate(f"(input) => ({SLIDE})(input, {rounds})")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", default=sorted(SAMPLES))
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    print("| widget | slider | moves | median ms | 95 % ms | largest ms |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    slow = []
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        folder = Path(name)
+        book_widgets.emit_assets(folder / "widgets")
+        shutil.copy(ROOT / "book" / "static" / "widget-host.js", folder)
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 700, "height": 900})
+        for widget in arguments.names:
+            build = LARGEST.get(widget, SAMPLES[widget])
+            for label, times in measure(page, folder, build(), arguments.rounds).items():
+                late = statistics.quantiles(times, n=20, method="inclusive")[-1]
+                figures = [f"{t:.1f}" for t in (statistics.median(times), late, max(times))]
+                print(f"| {widget} | {label} | {len(times)} | {' | '.join(figures)} |", flush=True)
+                slow += [f"{widget}, {label}"] if late > GOAL else []
+        browser.close()
+    print(f"Slower than {GOAL} ms in more than 5 % of the moves: {'; '.join(slow) or 'none'}.")
+
+
+if __name__ == "__main__":
+    main()
