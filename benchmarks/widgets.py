@@ -16,15 +16,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-sys.path.insert(0, str(ROOT / "book"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from ext import book_widgets
 from playwright.sync_api import Page, sync_playwright
 
 from lib.widgets.base import BookWidget
 from lib.widgets.softmax_scale import SoftmaxScaleExplorer
+from tests.paths import BOOK
 from tests.widget_samples import SAMPLES
 
 GOAL = 16
@@ -86,7 +86,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
         book_widgets.emit_assets(folder / "widgets")
-        shutil.copy(ROOT / "book" / "static" / "widget-host.js", folder)
+        shutil.copy(BOOK / "static" / "widget-host.js", folder)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 700, "height": 900})
         for widget in arguments.names:
