@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from lib.metrics import LengthBin
 
@@ -39,6 +40,9 @@ def plot_losses(
         means = [sum(run[end - window : end]) / window for end in ends]
         axes.plot(list(ends), means, color=colour, label=name)
     axes.set(xlabel="training step", ylabel="loss per token", yscale="log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
     if len(losses) > 1:
         axes.legend(frameon=False)
     return axes

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from lib.data import PAD, Batch, Pair, Vocabulary, batches
 
@@ -40,7 +40,7 @@ def cosine(steps: int, warmup: int = 0) -> Callable[[int], float]:
 
     factor(step) = (step + 1) / warmup                                 for step < warmup
                    (1 + cos(pi (step - warmup) / (steps - warmup))) / 2   after it
-    Errors: ValueError unless 0 <= warmup < steps. Source: ours. Chapter: 1 (Sequence to sequence).
+    Errors: ValueError unless 0 <= warmup < steps. Source: ours. Chapter: 11 (Training).
     """
     if not 0 <= warmup < steps:
         raise ValueError(
