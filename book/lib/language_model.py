@@ -20,7 +20,8 @@ class LanguageModel(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
-        self.embedding = Embedding(config.source_vocab, config.d_model)
+        std = 0.5 if config.tied else 1.0
+        self.embedding = Embedding(config.source_vocab, config.d_model, std=std)
         self.decoder = Decoder(config, cross_attention=False)
         self.projection = (
             TiedProjection(self.embedding)

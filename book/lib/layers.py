@@ -132,20 +132,20 @@ class Residual(nn.Module):
 class Embedding(nn.Module):
     """Look up a row of the matrix for each token, and multiply it by sqrt(d_model).
 
-    The entries start as N(0, 1 / (4 d_model)). Where the same matrix is the output projection too,
-    embedded tokens and first logits then both have standard deviation 1/2: the tokens are about
-    as large as the positions added to them, and the first loss is close to ln(vocab).
+    The entries start as N(0, std^2 / d_model), so that embedded tokens have the standard deviation
+    std. Where the same matrix is the output projection too, so have the first logits: with std 1
+    the first loss is far above ln(vocab), with std 1/2 it is close to it.
 
     Shapes: tokens (*batch), integers. Returns (*batch, d_model).
     Errors: ValueError for a token number outside the vocabulary.
     Source: Attention Is All You Need, section 3.4. Chapter: 9 (Embeddings and tying).
     """
 
-    def __init__(self, vocab: int, d_model: int):
+    def __init__(self, vocab: int, d_model: int, *, std: float = 1.0):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab, d_model))
         self.scale = math.sqrt(d_model)
-        nn.init.normal_(self.weight, std=0.5 / self.scale)
+        nn.init.normal_(self.weight, std=std / self.scale)
 
     def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch d_model"]:
         try:

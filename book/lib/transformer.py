@@ -6,7 +6,6 @@
 An encoder layer is self-attention and a feed-forward network. A decoder layer is causal
 self-attention, cross-attention to the memory (the encoder's output) and a feed-forward network.
 Each of these sub-layers stands in a `Residual`, which adds its output to its input and normalises.
-The parts come from `lib.attention`, `lib.layers`, `lib.positions` and `lib.masks`.
 """
 
 from collections.abc import Callable
@@ -191,9 +190,10 @@ class Transformer(nn.Module):
         self.config = config
         d_model, target_vocab = config.d_model, config.target_vocab or config.source_vocab
         one_matrix = config.tied and config.target_vocab is None
-        self.source_embedding = Embedding(config.source_vocab, d_model)
+        std = 0.5 if config.tied else 1.0  # a tied matrix makes the first logits too: see Embedding
+        self.source_embedding = Embedding(config.source_vocab, d_model, std=std)
         self.target_embedding = (
-            self.source_embedding if one_matrix else Embedding(target_vocab, d_model)
+            self.source_embedding if one_matrix else Embedding(target_vocab, d_model, std=std)
         )
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)

@@ -140,11 +140,12 @@ def test_embedding_looks_up_and_scales():
     assert torch.equal(layer(tokens)[0, 0], layer(tokens)[1, 1])
 
 
-def test_embedding_starts_at_half_a_standard_deviation():
+@pytest.mark.parametrize("std", [0.5, 1.0])
+def test_embedded_tokens_start_with_the_given_spread(std):
     torch.manual_seed(0)
     for d_model in (16, 256):
-        layer = Embedding(1000, d_model)
-        assert layer(torch.arange(1000)).std().item() == pytest.approx(0.5, rel=0.05)
+        layer = Embedding(1000, d_model, std=std)
+        assert layer(torch.arange(1000)).std().item() == pytest.approx(std, rel=0.05)
 
 
 def test_tied_projection_has_the_matrix_and_one_gradient():

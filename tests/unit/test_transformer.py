@@ -241,15 +241,25 @@ def test_decoder_without_memory_is_a_causal_language_model(positions):
 
 @PLACEMENTS
 @EVERY_SCHEME
+@pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("sizes", [(300, 64, 4), (1000, 128, 8)], ids=str)
-def test_the_first_loss_is_that_of_guessing(positions, norm, sizes):
+def test_the_first_loss_is_that_of_guessing(positions, norm, tied, sizes):
     vocab, d_model, n_heads = sizes
     torch.manual_seed(0)
-    config = Config(vocab, None, d_model, n_heads, 128, 2, norm=norm, positions=positions)
+    config = Config(
+        vocab, None, d_model, n_heads, 128, 2, norm=norm, positions=positions, tied=tied
+    )
     source, target = torch.randint(4, vocab, (2, 32, 13))
     logits = Transformer(config).eval()(source, torch.full((32,), 13), target)
     loss = token_loss(logits, target.roll(-1, 1))
     assert loss.item() == pytest.approx(math.log(vocab), rel=0.05)
+
+
+def test_a_tied_matrix_starts_smaller():
+    for tied, std in ((True, 0.5), (False, 1.0)):
+        model = Transformer(Config(1000, 1000, d_model=64, n_heads=4, n_layers=1, tied=tied))
+        for layer in (model.source_embedding, model.target_embedding):
+            assert layer(torch.arange(1000)).std().item() == pytest.approx(std, rel=0.05)
 
 
 @PLACEMENTS
