@@ -107,6 +107,87 @@ def check_causal_mask(make: Callable[[int], Tensor]) -> Report:
     return Report("causal mask", ("no later position is seen", "each position sees itself"))
 
 
+def check_masked_softmax(softmax: Callable[[Tensor, Tensor], Tensor]) -> Report:
+    """Check softmax(scores, mask): over the allowed keys alone, and zeros where there is none.
+
+    Shapes: scores and mask (query, key), True = may attend. Returns (query, key).
+    Errors: CheckFailed. Source: ours. Chapter: 6 (Masking).
+    """
+    scores = torch.tensor([[1.0, 0.0, 2.0], [1.0, 8.0, 3.0], [5.0, 6.0, 7.0], [-200.0, 9.0, 9.0]])
+    allowed = [[0, 1], [0, 1, 2], [], [0]]
+    mask = torch.tensor([[j in row for j in range(3)] for row in allowed])
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        x = scores.to(dtype, copy=True).requires_grad_()
+        try:
+            weights = softmax(x, mask)
+        except RuntimeError as error:
+            require(False, f"in {dtype}: {error}; no large finite number fits every type")
+        require(isinstance(weights, Tensor), f"expected a tensor of weights, got {weights!r}")
+        require(weights.shape == x.shape, f"expected (4, 3), got {tuple(weights.shape)}")
+        require(not weights.isnan().any(), f"NaN in {dtype}: row 2 has no key left")
+        require(not weights[2].any(), f"row 2 has no key, expected zeros: {weights[2].tolist()}")
+        require(not weights[~mask].any(), "a masked key has a weight that is not exactly 0")
+        for i in (0, 1, 3):
+            want = torch.zeros(3, dtype=dtype)
+            want[allowed[i]] = scores[i, allowed[i]].to(dtype).softmax(-1)
+            require(
+                torch.allclose(weights[i], want, atol=1e-2),
+                f"row {i}: expected {want.tolist()}, got {weights[i].tolist()}; a softmax over "
+                "the allowed keys alone, whatever the scores of the others",
+            )
+        require(weights.requires_grad, "no gradient: the weights are cut off from the scores")
+        (weights * torch.tensor([1, 2, 3])).sum().backward()
+        require(bool(x.grad.isfinite().all()), f"NaN in the gradient in {dtype}")
+    return Report(
+        "masked softmax",
+        (
+            "a softmax over the allowed keys alone, however low their scores",
+            "a row without a key is zero",
+            "finite in float32, bfloat16 and float16, forward and backward",
+        ),
+    )
+
+
+def check_prefix_mask(make: Callable[[Tensor, int], Tensor]) -> Report:
+    """Check make(lengths, n): all see the prefix of `lengths` tokens, the rest is causal.
+
+    Shapes: lengths (batch,), mask (batch, n, n), True = may attend.
+    Errors: CheckFailed. Source: ours. Chapter: 6 (Masking).
+    """
+    lengths, n = torch.tensor([3, 0, 7, 1, 2]), 7
+    mask = _boolean(make(lengths, n))
+    require(tuple(mask.shape) == (5, n, n), f"expected {(5, n, n)}, got {tuple(mask.shape)}")
+    want = [[[j < p or j <= i for j in range(n)] for i in range(n)] for p in lengths.tolist()]
+    _require_equal(mask, want, "may attend if the key is in the prefix or is not later")
+    return Report("prefix mask", ("the prefix is seen by all", "what follows is causal"))
+
+
+def check_packed_mask(make: Callable[[Tensor], Tensor]) -> Report:
+    """Check make(document): causal, and no token sees another document's.
+
+    Shapes: document (batch, time), the number of the document that each token belongs to; mask
+        (batch, time, time), True = may attend.
+    Errors: CheckFailed. Source: ours. Chapter: 6 (Masking).
+    """
+    document = torch.tensor([[0, 0, 0, 1, 1, 2, 2], [5, 3, 3, 3, 3, 8, 5], [1] * 7])
+    mask = _boolean(make(document))
+    require(tuple(mask.shape) == (3, 7, 7), f"expected (3, 7, 7), got {tuple(mask.shape)}")
+    want = [[[j <= i and row[j] == row[i] for j in range(7)] for i in range(7)] for row in document]
+    _require_equal(mask, want, "may attend if the key is not later and of the same document")
+    return Report("packed mask", ("no later token is seen", "no other document is seen"))
+
+
+def _require_equal(mask: Tensor, want: list, rule: str) -> None:
+    wrong = (mask != torch.tensor(want)).nonzero().tolist()
+    if wrong:
+        b, i, j = wrong[0]
+        require(
+            False,
+            f"sequence {b}, query {i}, key {j}: expected {bool(want[b][i][j])}, "
+            f"got {bool(mask[b, i, j])}; a query {rule}",
+        )
+
+
 def _boolean(mask: object) -> Tensor:
     require(isinstance(mask, Tensor), f"expected a boolean tensor, got {mask!r}")
     require(mask.dtype == torch.bool, f"expected a boolean tensor, got {mask.dtype}")
