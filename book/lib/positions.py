@@ -12,8 +12,6 @@ In step-by-step decoding the tokens of one call are not the first ones: `offset`
 came before, and `bias` takes its queries as the last of the keys, as `lib.masks` does.
 """
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -143,7 +141,7 @@ class Learned(Positions):
     def __init__(self, d_model: int, *, max_length: int = 512):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_length, d_model))
-        nn.init.normal_(self.weight, std=0.5 / math.sqrt(d_model))  # as the embeddings' matrix
+        nn.init.normal_(self.weight, std=0.5)  # not much less than the tokens that they join
 
     def add(
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
