@@ -111,7 +111,6 @@ def test_rotary_equals_hugging_face():
     """GPT-J turns the same neighbouring pairs; Llama's halves are ours in another order."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pytest.importorskip("transformers")
         from transformers.models.gptj import modeling_gptj as gptj
         from transformers.models.llama import modeling_llama as llama
     d_k, time, offset = 8, 13, 3
