@@ -23,12 +23,14 @@ from ext import book_widgets
 from playwright.sync_api import Page, sync_playwright
 
 from lib.widgets.base import BookWidget
+from lib.widgets.mask_builder import MaskBuilder
 from lib.widgets.softmax_scale import SoftmaxScaleExplorer
 from tests.paths import BOOK
 from tests.widget_samples import SAMPLES
 
 GOAL = 16
 LARGEST = {
+    "mask_builder": lambda: MaskBuilder(12, lengths=9, radius=2, n_layers=6),
     "softmax_scale": lambda: SoftmaxScaleExplorer(1024, n_keys=64),
 }
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">

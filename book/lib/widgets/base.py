@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import anywidget
 
-SHARED = ("math.js", "ui.js", "controls.js", "chart.js")  # put before every module, in this order
+SHARED = ("math.js", "ui.js", "controls.js", "chart.js", "grid.js")  # before every module
 MAX_BYTES = 200_000
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 

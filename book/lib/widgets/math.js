@@ -57,7 +57,7 @@ const math = (() => {
     return sum;
   }
 
-  /** Root of the sum of the squares of diag(a) - a a^T, the Jacobian of a softmax with weights a. */
+  /** Root of the sum of squares of diag(a) - a a^T, the Jacobian of a softmax with weights a. */
   function softmaxGradient(row) {
     let [squares, cubes] = [0, 0];
     for (const weight of row) {
@@ -113,8 +113,8 @@ const math = (() => {
       const seen = mask.map((row) => row.flatMap((open, j) => (open ? [j] : [])));
       const mixed = seen.map((keys) => new Set(keys.map((j) => kinds[j])).size > 1);
       const sources = seen.map((keys, i) => (mixed[i] ? [i, ...keys] : keys));
-      const names = seen.map((keys, i) => (mixed[i]
-        ? `${kinds[i]} on ${keys.map((j) => kinds[j]).sort().join(" ")}` : kinds[keys[0]] ?? "zero"));
+      const names = seen.map((keys, i) => (!mixed[i] ? kinds[keys[0]] ?? "zero"
+        : `${kinds[i]} on ${keys.map((j) => kinds[j]).sort().join(" ")}`));
       const before = reach;
       reach = sources.map((from) => mask.map((_, j) => from.some((k) => before[k][j])));
       kinds = names.map((name) => (name === "zero" ? name : `${names.indexOf(name)}`));

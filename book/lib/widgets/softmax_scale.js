@@ -95,7 +95,7 @@ function columns({ title, min, max, ticks, height, format }) {
         text(box.left - 8, y(value) + 4, words, "end")]),
       ...values.map(column),
       ...values.flatMap((_, key) =>
-        (key === 0 || (key + 1) % every === 0 ? [text(x(key), height - 4, key + 1, "middle")] : [])),
+        (key && (key + 1) % every ? [] : [text(x(key), height - 4, key + 1, "middle")])),
       text(Math.min(width - 22, Math.max(box.left + 22, x(chosen))), top, format(values[chosen]),
         "middle", "ss-top"),
     );
@@ -160,7 +160,8 @@ export default {
       const formula = ui.h("p", { class: "ss-formula" });
       const reading = ui.h("p", { class: "ss-reading" });
       const scoreChart = columns({ title: "What the softmax gets, by key", height: 150,
-        min: -REACH, max: REACH, ticks: [[-REACH, "−10"], [0, "0"], [REACH, "10"]], format: short });
+        min: -REACH, max: REACH, ticks: [-REACH, 0, REACH].map((value) =>
+          [value, String(value).replace("-", "−")]), format: short });
       const weightChart = columns({ title: "Softmax weights, by key", height: 150,
         min: 0, max: 1, ticks: [[0, "0 %"], [0.5, "50 %"], [1, "100 %"]], format: percent });
       const lines = chart.lines({
@@ -212,14 +213,15 @@ export default {
         const values = means.curves.map((curve) => curve.map((point) => point[kind]));
         lines.update(SERIES.map((name, i) => ({
           name, points: values[i].map((value, x) => [x, value]) })), {
-          y: { label: `${kind === "gradient" ? "Gradient norm" : "Entropy"}, mean of ${DRAWS} draws`,
-            min: 0, max: most, ticks: [0, most / 2, most].map((tick) => [tick, tick.toFixed(2)]) },
+          y: { min: 0,
+            label: `${kind === "gradient" ? "Gradient norm" : "Entropy"}, mean of ${DRAWS} draws`,
+             max: most, ticks: [0, most / 2, most].map((tick) => [tick, tick.toFixed(2)]) },
           description: SERIES.map((name, i) => `Scores ${name}: ${widths.map((value, x) =>
             `d_k ${value} ${values[i][x].toFixed(3)}`).join(", ")}`).join(". "),
         });
         lines.mark(at);
-        w.say(`d_k ${d}: largest weight ${percent(weights[best])}, entropy ${entropy.toFixed(2)} of `
-          + `at most ${Math.log(n).toFixed(2)}, gradient ${gradient.toFixed(3)}`);
+        w.say(`d_k ${d}: largest weight ${percent(weights[best])}, entropy ${entropy.toFixed(2)} `
+          + `of at most ${Math.log(n).toFixed(2)}, gradient ${gradient.toFixed(3)}`);
       });
 
       w.add(

@@ -1,0 +1,247 @@
+// Who may attend to whom: a mask made of rules and of single cells, which inputs each output then
+// depends on, and how others would write the same mask.
+const MOST = 12; // as in Python: a radius of as many as there are keys, or more, is no window
+const FORMS = [
+  ["This book, F.scaled_dot_product_attention", "True = may attend", "sdpa_mask(mask)",
+    (open) => (open ? "True" : "False"), "Fully masked: the output is 0."],
+  ["nn.MultiheadAttention", "True = masked", "multihead_mask(mask, shape)",
+    (open) => (open ? "False" : "True"), "Fully masked: NaN where it returns weights."],
+  ["Added to the scores", "−∞ = masked", "additive_mask(mask)",
+    (open) => (open ? "0." : "-inf"), "Fully masked: a plain softmax gives NaN."],
+].map(([name, means, call, entry, alone]) => ({ name, means, call, entry, alone }));
+
+/** The cells that were set by hand, from text such as "2.4t_3.0f": [[row, column, allowed]]. */
+function readCells(text) {
+  return (text ? text.split("_") : []).map((part) => {
+    const [, i, j, allowed] = /^(\d+)\.(\d+)([tf])$/.exec(part) ?? [];
+    if (i === undefined) throw new Error(`expected cells such as 2.4t, got "${part}"`);
+    return [Number(i), Number(j), allowed === "t"];
+  });
+}
+
+const writeCells = (cells) =>
+  cells.map(([i, j, allowed]) => `${i}.${j}${allowed ? "t" : "f"}`).join("_");
+
+/** Whole numbers with commas between them. */
+function readLengths(text) {
+  return text.split(",").map((part) => {
+    if (/^\s*\d+\s*$/.test(part)) return Number(part);
+    throw new Error(`expected whole numbers with commas between them, got "${part.trim()}"`);
+  });
+}
+
+/**
+ * The mask of a state, by the rules and with the cells set by hand: { rule, mask, code, problems }.
+ * A rule that cannot hold is left out, and a problem says why.
+ */
+function build({ kind, n_queries: n, n_keys, padding, length, lengths, causal, radius, by_hand }) {
+  const self = kind === "self";
+  const m = self ? n : n_keys;
+  const [masks, calls, problems] = [[Array.from({ length: n }, () => Array(m).fill(true))], [], []];
+  const add = (mask, call) => { masks.push(mask); calls.push(call); };
+  if (padding === "sequence") {
+    const real = Math.min(length, m);
+    add(math.paddingMask(n, m, real), `padding_mask(torch.tensor([${real}]), ${m})`);
+  }
+  if (padding === "queries") {
+    const each = readLengths(lengths);
+    const long = each.find((real) => real > m);
+    if (each.length !== n) {
+      problems.push(`valid lengths. Expected ${n}, one for each query, got ${each.length}.`);
+    } else if (long !== undefined) {
+      problems.push(`valid lengths. Expected at most ${m}, the number of keys, got ${long}.`);
+    } else {
+      add(math.paddingMask(n, m, each), `padding_mask(torch.tensor([[${each.join(", ")}]]), ${m})`);
+    }
+  }
+  const near = radius < m;
+  if (self && causal) add(math.causalMask(n), `causal_mask(${n})`);
+  if (self && near) add(math.windowMask(n, radius), `window_mask(${n}, ${radius})`);
+  if (!self && (causal || near)) {
+    const rules = [causal && "causal", near && "window"].filter(Boolean).join(" and ");
+    problems.push(`${rules}. Expected positions of one sequence, got queries of one and keys of `
+      + "another: no place of the one is later than, or near to, a place of the other.");
+  }
+
+  const rule = math.combineMasks(...masks);
+  const mask = rule.map((row) => [...row]);
+  const lines = [calls.length === 0 ? `mask = torch.ones(${n}, ${m}, dtype=torch.bool)`
+    : calls.length === 1 ? `mask = ${calls[0]}`
+      : `mask = combine_masks(\n${calls.map((call) => `    ${call},\n`).join("")})`];
+  const changed = readCells(by_hand).filter(([i, j, allowed]) =>
+    i < n && j < m && rule[i][j] !== allowed);
+  if (changed.length) lines.push(`mask = mask.expand(1, ${n}, ${m}).clone()`);
+  for (const value of [true, false]) {
+    const cells = changed.filter(([, , allowed]) => allowed === value);
+    for (const [i, j] of cells) mask[i][j] = value;
+    const places = [0, 1].map((axis) => `[${cells.map((cell) => cell[axis]).join(", ")}]`);
+    if (cells.length) lines.push(`mask[0, ${places.join(", ")}] = ${value ? "True" : "False"}`);
+  }
+  return { rule, mask, code: lines.join("\n"), problems };
+}
+
+export default {
+  render({ model, el }) {
+    return ui.widget({
+      model,
+      el,
+      title: "Mask builder",
+      lead: "Set the rules, or flip single cells: click, or use the arrow keys and Space. A query "
+        + "(row) may attend to a key (column) where the mask is True.",
+    }, (w) => {
+      const [queryTokens, keyTokens] = [w.data("query_tokens"), w.data("key_tokens")];
+      const readable = (read) => (value) => {
+        try { return read(String(value)) && String(value); } catch { return undefined; }
+      };
+      w.state({
+        kind: ui.oneOf("self", "cross"),
+        n_queries: ui.integer(1, queryTokens.length),
+        n_keys: ui.integer(1, keyTokens.length),
+        padding: ui.oneOf("none", "sequence", "queries"),
+        length: ui.integer(0, MOST),
+        lengths: readable(readLengths),
+        causal: ui.flag(),
+        radius: ui.integer(0, MOST),
+        by_hand: readable(readCells),
+        n_layers: ui.integer(1, w.data("most_layers")),
+        row: ui.integer(0, MOST),
+      });
+      const keysOf = (state) => (state.kind === "self" ? state.n_queries : state.n_keys);
+      const nKeys = () => keysOf(w.snapshot());
+
+      const kind = controls.choice(w, "kind", {
+        label: "Attention", options: [["self", "Self"], ["cross", "Cross"]] });
+      const queries = controls.slider(w, "n_queries", {
+        label: "Queries", min: 1, max: queryTokens.length });
+      const keys = controls.slider(w, "n_keys", { label: "Keys", min: 1, max: keyTokens.length });
+      const padding = controls.choice(w, "padding", { label: "Valid lengths",
+        options: [["none", "None"], ["sequence", "One"], ["queries", "Per query"]] });
+      const length = controls.slider(w, "length", { label: "Valid keys", min: 0, max: MOST,
+        format: (value) => `${value} of ${nKeys()}` });
+      const lengths = controls.text(w, "lengths", { label: "Valid keys of each query",
+        hint: "One number for each query.", parse: (text) => readLengths(text) && text });
+      const causal = controls.toggle(w, "causal", { label: "Causal: no key after the query" });
+      const radius = controls.slider(w, "radius", { label: "Window radius", min: 0, max: MOST,
+        format: (value) => (value >= nKeys() ? "off" : String(value)) });
+      const layers = controls.slider(w, "n_layers", {
+        label: "Layers", min: 1, max: w.data("most_layers") });
+      radius.input.addEventListener("input", () => { // off stays off in a longer sequence
+        if (radius.input.value === radius.input.max) w.set({ radius: MOST });
+      });
+      padding.inputs[2].addEventListener("change", () => {
+        const each = Array.from({ length: w.get("n_queries") }, (_, i) => Math.min(i + 1, nKeys()));
+        const old = readLengths(w.get("lengths"));
+        if (old.length !== each.length) w.set({ lengths: each.join(", ") });
+      });
+
+      const line = () => ui.h("p", { class: "mb-line" });
+      const [empty, hand, reach, leak] = [line(), line(), line(), line()];
+      const formsOf = ui.h("p", { class: "bw-label" });
+      const problems = ui.h("ul", { class: "mb-problems" });
+      const code = ui.h("pre", { class: "mb-code" });
+      const chip = (text) => ui.h("span", { class: "bw-word mb-chip", text });
+      const undo = ui.button("Undo", () => w.set({ by_hand: "" }), {
+        quiet: true, label: "Undo the cells set by hand" });
+      const map = grid.cells({ caption: "The mask: True where the query may attend to the key",
+        rowTitle: "queries", columnTitle: "keys", onMove: (row) => w.set({ row }), onPick: flip });
+      const feels = grid.cells({ rowTitle: "outputs", columnTitle: "inputs",
+        caption: "Zero pattern of the Jacobian: which outputs depend on which inputs" });
+      const maps = ui.h("div", { class: "mb-maps" },
+        ui.part("Mask: who may attend to whom", map.element, hand, empty),
+        ui.part("Jacobian: who feels whom", feels.element,
+          ui.h("p", { class: "mb-note", text: "● by the mask, ○ by another way, 0 not at all" }),
+          layers.element, reach, leak));
+      const forms = FORMS.map(({ name, means, call }) => {
+        const [values, note] = [ui.h("code"), ui.h("p", { class: "mb-note" })];
+        return { values, note, element: ui.h("li", { class: "mb-form" },
+          ui.h("p", { class: "mb-name" }, ui.h("strong", { text: name }),
+            ui.h("span", { text: means })),
+          ui.h("code", { class: "mb-call", text: call }), " ", values, note) };
+      });
+
+      function flip(i, j) {
+        const { rule, mask } = build(w.snapshot());
+        const others = readCells(w.get("by_hand")).filter(([a, b]) => a !== i || b !== j);
+        if (mask[i][j] === rule[i][j]) others.push([i, j, !mask[i][j]]);
+        w.set({ row: i, by_hand: writeCells(others) });
+      }
+
+      w.draw((state) => {
+        const self = state.kind === "self";
+        const [n, m] = [state.n_queries, keysOf(state)];
+        for (const [{ element, input }, shown] of [[keys, !self],
+          [length, state.padding === "sequence"], [lengths, state.padding === "queries"]]) {
+          for (const node of [element, input]) node.hidden = !shown;
+        }
+        queries.element.querySelector("label").textContent = self ? "Tokens" : "Queries";
+        length.limits(0, m);
+        radius.limits(0, m);
+
+        const { rule, mask, code: text, problems: found } = build(state);
+        const real = state.padding === "sequence" ? state.length : m;
+        const columns = (self ? queryTokens : keyTokens).slice(0, m)
+          .map((token, j) => (j < real ? token : "<pad>"));
+        const rows = self ? columns : queryTokens.slice(0, n);
+        const row = Math.min(state.row, n - 1);
+        const jacobian = self ? math.influence(mask, state.n_layers) : mask;
+        const count = (matrix) => matrix.flat().filter(Boolean).length;
+
+        problems.replaceChildren(...found.map((problem) =>
+          ui.h("li", { text: `✗ Left out: ${problem}` })));
+        problems.hidden = !found.length;
+        maps.style.setProperty("--columns", m);
+        map.update(mask.map((cells, i) => cells.map((open, j) => {
+          const set = open !== rule[i][j];
+          return { sign: open ? "✓" : "",
+            words: `${open ? "True" : "False"}${set ? ", by hand" : ""}`,
+            kind: `${open ? "mb-on" : "bw-masked"}${set ? " mb-set" : ""}` };
+        })), rows, columns, row);
+        feels.update(jacobian.map((cells, i) => cells.map((felt, j) => (
+          !felt ? { sign: "0", kind: "mb-zero", words: "exactly 0" }
+            : mask[i][j] ? { sign: "●", kind: "mb-on", words: "depends" }
+              : { sign: "○", kind: "mb-way", words: "depends, though masked" }
+        ))), rows, columns, row);
+
+        const flipped = mask.flat().filter((open, k) => open !== rule.flat()[k]).length;
+        hand.replaceChildren(...(flipped ? [
+          ui.h("span", { class: "mb-corner", text: "◥ " }), `${flipped} set by hand`, undo] : []));
+        const none = rows.filter((_, i) => !mask[i].includes(true));
+        empty.replaceChildren(...(none.length ? ["∅ Fully masked: ", ...none.map(chip),
+          " No key is left: the weights and the output are 0."] : []));
+        const sources = columns.filter((_, j) => jacobian[row][j]);
+        reach.replaceChildren("Output ", chip(rows[row]),
+          ` depends on ${sources.length || "none"} of ${m} inputs `, ...sources.map(chip));
+        const last = jacobian.map((cells) => cells.lastIndexOf(true));
+        const early = self && state.causal ? last.findIndex((j, i) => j > i) : -1;
+        leak.replaceChildren(...(early >= 0 ? ["✗ A leak: output ", chip(rows[early]),
+          " depends on ", chip(columns[last[early]]), ", which comes after it."]
+          : !self && state.n_layers > 1 ? ["More layers change nothing here: the keys come from "
+            + "another sequence, which these layers do not touch."] : []));
+
+        code.textContent = text;
+        formsOf.replaceChildren("Row ", chip(rows[row]), " in three conventions");
+        forms.forEach(({ values, note }, k) => {
+          const entries = mask[row].map((open, j) => ui.h("span", { class: "mb-value",
+            text: `${FORMS[k].entry(open)}${j < m - 1 ? "," : ""}` }));
+          values.replaceChildren("[", ...entries.flatMap((e) => [e, " "]).slice(0, -1), "]");
+          note.textContent = mask[row].includes(true) ? "" : FORMS[k].alone;
+        });
+        w.say([`${count(mask)} of ${n * m} pairs are True`,
+          none.length && `${none.length} fully masked`, `${count(jacobian)} derivatives are not 0`,
+          ...found.map((problem) => `Left out: ${problem}`)].filter(Boolean).join(". "));
+      });
+
+      w.add(
+        ui.h("div", { class: "mb-controls" },
+          kind.element, ui.h("div", { class: "mb-sizes" }, queries.element, keys.element),
+          padding.element, ui.h("div", {}, length.element, lengths.element),
+          causal.element, radius.element),
+        problems,
+        maps,
+        ui.part("The same in code", code),
+        ui.h("div", {}, formsOf, ui.h("ul", {}, forms.map(({ element }) => element))),
+      );
+      w.foot();
+    });
+  },
+};
