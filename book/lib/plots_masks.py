@@ -17,6 +17,8 @@ def plot_masks(
     masks: Mapping[str, Bool[Tensor, "query key"]],
     queries: Sequence[str] | None = None,
     keys: Sequence[str] | None = None,
+    *,
+    per_row: int = PANELS,
 ) -> Axes:
     """Draw masks, or maps of who feels whom, side by side: filled = True, a cross = False.
 
@@ -26,7 +28,7 @@ def plot_masks(
     """
     if not masks:
         raise ValueError("expected at least one mask to draw, got none")
-    columns = min(PANELS, len(masks))
+    columns = min(per_row, len(masks))
     rows = -(-len(masks) // columns)
     size = (2.5 * columns + 0.2, 2.75 * rows)
     _, panels = plt.subplots(

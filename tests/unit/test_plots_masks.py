@@ -32,6 +32,8 @@ def test_panels_wrap_and_share_labels():
     for panel in panels[:4]:
         assert [label.get_text() for label in panel.get_yticklabels()] == ["p", "q"]
         assert [label.get_text() for label in panel.get_xticklabels()] == ["a", "b"]
+    axes = plot_masks({str(n): causal_mask(2) for n in range(4)}, per_row=2)
+    assert len(axes.figure.axes) == 4
 
 
 def test_a_mask_that_allows_all_has_no_cross():
