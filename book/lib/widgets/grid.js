@@ -76,13 +76,16 @@ const grid = (() => {
         rebuild(rows.length, columns.length);
       }
       const heads = table.querySelectorAll("th > span");
-      [...columns, ...rows].forEach((text, k) => { heads[k].textContent = text; });
+      [...columns, ...rows].forEach((text, k) => {
+        if (heads[k].textContent !== text) heads[k].textContent = text;
+      });
       cells.forEach((line, i) => {
         nodes[i][0].parentNode.classList.toggle("bw-current", i === row);
         line.forEach(({ kind, sign, words }, j) => {
+          const title = `${rows[i]} → ${columns[j]}: ${words}`;
+          if (nodes[i][j].className === kind && nodes[i][j].title === title) return;
           const [shown, read] = nodes[i][j].children;
-          nodes[i][j].className = kind;
-          nodes[i][j].title = `${rows[i]} → ${columns[j]}: ${words}`;
+          Object.assign(nodes[i][j], { className: kind, title });
           shown.textContent = sign;
           read.textContent = words;
         });

@@ -202,7 +202,7 @@ export default {
               : { sign: "○", kind: "mb-way", words: "depends, though masked" }
         ))), rows, columns, row);
 
-        const flipped = mask.flat().filter((open, k) => open !== rule.flat()[k]).length;
+        const flipped = count(mask.map((cells, i) => cells.map((open, j) => open !== rule[i][j])));
         hand.replaceChildren(...(flipped ? [
           ui.h("span", { class: "mb-corner", text: "◥ " }), `${flipped} set by hand`, undo] : []));
         const none = rows.filter((_, i) => !mask[i].includes(true));
