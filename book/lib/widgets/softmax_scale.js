@@ -95,7 +95,8 @@ function columns({ title, min, max, ticks, height, format }) {
         text(box.left - 8, y(value) + 4, words, "end")]),
       ...values.map(column),
       ...values.flatMap((_, key) =>
-        (key && (key + 1) % every ? [] : [text(x(key), height - 4, key + 1, "middle")])),
+        ((key + 1) % every && (key || every === 2) ? []
+          : [text(x(key), height - 4, key + 1, "middle")])),
       text(Math.min(width - 22, Math.max(box.left + 22, x(chosen))), top, format(values[chosen]),
         "middle", "ss-top"),
     );
@@ -145,14 +146,14 @@ export default {
       const figures = {};
       const figure = (key, label) => {
         figures[key] = { value: ui.h("span", { class: "ss-value" }), beside: ui.h("span", {}) };
-        return ui.h("div", { class: "ss-figure" }, ui.h("dt", { text: label }),
-          ui.h("dd", {}, figures[key].value, " ", figures[key].beside));
+        return ui.h("li", { class: "ss-figure" }, ui.h("span", { class: "bw-label", text: label }),
+          figures[key].value, figures[key].beside);
       };
       const fill = (key, value, beside) => {
         figures[key].value.textContent = value;
         figures[key].beside.textContent = beside;
       };
-      const readOuts = ui.h("dl", { class: "ss-figures" },
+      const readOuts = ui.h("ul", { class: "ss-figures" },
         figure("products", "Deviation of q·k"),
         figure("largest", "Largest weight"),
         figure("entropy", "Entropy"),
