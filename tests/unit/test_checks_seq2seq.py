@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from IPython.core.interactiveshell import InteractiveShell
 from torch import nn
 
 from lib.checks import CheckFailed, Report
@@ -151,3 +152,12 @@ def test_sequence_model_faults(wrong, message):
     torch.manual_seed(0)
     with pytest.raises(CheckFailed, match=message):
         check_sequence_model(wrong(N_SOURCE, N_TARGET, 7, 17).double(), N_SOURCE, N_TARGET)
+
+
+def test_a_notebook_shows_the_message_and_not_the_library():
+    shell = InteractiveShell.instance()
+    shown = []
+    shell._showtraceback = lambda kind, value, lines: shown.extend(lines)
+    shell.run_cell("from lib.checks import require\nrequire(False, 'no such luck')")
+    assert shown == ["CheckFailed: no such luck"]
+    InteractiveShell.clear_instance()

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 class CheckFailed(AssertionError):
     """An answer lacks a property that it must have; the message says which."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows instead of the way through this library: the message alone."""
+        return [f"CheckFailed: {self}"]
+
 
 @dataclass(frozen=True)
 class Report:
