@@ -2,6 +2,7 @@
 
 from lib.widgets.alignment_player import AlignmentPlayer
 from lib.widgets.bottleneck_explorer import BottleneckExplorer
+from lib.widgets.heads_explorer import HeadsExplorer
 from lib.widgets.mask_builder import MaskBuilder
 from lib.widgets.softmax_scale import SoftmaxScaleExplorer
 
@@ -55,6 +56,7 @@ def bins() -> list[dict]:
 SAMPLES = {
     "alignment_player": lambda: AlignmentPlayer(sentences(), sentence=1, step=2),
     "bottleneck_explorer": lambda: BottleneckExplorer(bins(), bin=1),
+    "heads_explorer": lambda: HeadsExplorer(48, 3, time=11),
     "mask_builder": lambda: MaskBuilder(7, lengths=5, causal=True, by_hand={(1, 4): True}),
     "softmax_scale": lambda: SoftmaxScaleExplorer(16, scaled=True, n_keys=11, seed=3),
 }
