@@ -143,15 +143,17 @@ def test_keyboard_walks_and_flips(stage):
     expected[1, 3] = True
     assert mask_of(page) == expected.tolist()
     assert cells(page, 0)[1][3] == "True, by hand"
-    expect(page.locator("td:focus")).to_have_attribute("title", "deux → canadiens: True, by hand")
+    expect(page.locator("td:focus")).to_have_attribute(
+        "title", "1 deux → 3 canadiens: True, by hand"
+    )
     page.keyboard.press("Enter")
     assert mask_of(page) == causal_mask(4).tolist()
     page.keyboard.press("Control+End")
     page.keyboard.press("ArrowDown")
-    expect(page.locator(".bw-current").first.locator("th")).to_have_text("canadiens")
+    expect(page.locator(".bw-current").first.locator("th")).to_have_text("3 canadiens")
     page.keyboard.press("Control+Home")
     page.keyboard.press("Home")
-    expect(page.locator(".bw-current").first.locator("th")).to_have_text("<bos>")
+    expect(page.locator(".bw-current").first.locator("th")).to_have_text("0 <bos>")
     expect(page.locator(".mb-form code").nth(1)).to_have_text("[True, False, False, False]")
     page.keyboard.press("Tab")
     expect(page.get_by_role("slider", name="Layers")).to_be_focused()
@@ -189,7 +191,7 @@ def test_sliders_and_choices_make_every_rule(stage):
     widget = MaskBuilder(9, causal=True, radius=2, lengths=6)
     assert mask_of(page) == widget.mask().tolist()
     heads = page.locator(".bw-cells").first.locator("thead th").all_inner_texts()
-    assert heads[5:] == ["six", "<pad>", "<pad>", "<pad>"]
+    assert heads[5:] == ["5 six", "6 <pad>", "7 <pad>", "8 <pad>"]
     expect(page.locator(".mb-line", has_text="Fully masked")).to_contain_text(
         "<pad> No key is left"
     )
@@ -241,7 +243,7 @@ def test_leak_is_found_and_spreads_with_the_layers(stage):
     leak = page.locator(".mb-line", has_text="A leak")
     expect(leak).to_have_count(0)
     page.get_by_role("grid").locator("tbody tr").nth(1).locator("td").nth(5).click()
-    expect(leak).to_have_text("✗ A leak: output deux depends on six, which comes after it.")
+    expect(leak).to_have_text("✗ A leak: output 1 deux depends on 5 six, which comes after it.")
     before = felt(page)
     assert not before[2][5]
     page.get_by_role("slider", name="Layers").press("ArrowRight")

@@ -180,8 +180,8 @@ export default {
         const { rule, mask, code: text, problems: found } = build(state);
         const real = state.padding === "sequence" ? state.length : m;
         const columns = (self ? queryTokens : keyTokens).slice(0, m)
-          .map((token, j) => (j < real ? token : "<pad>"));
-        const rows = self ? columns : queryTokens.slice(0, n);
+          .map((token, j) => `${j} ${j < real ? token : "<pad>"}`); // counted as in the code
+        const rows = self ? columns : queryTokens.slice(0, n).map((token, i) => `${i} ${token}`);
         const row = Math.min(state.row, n - 1);
         const jacobian = self ? math.influence(mask, state.n_layers) : mask;
         const count = (matrix) => matrix.flat().filter(Boolean).length;
