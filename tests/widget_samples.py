@@ -4,6 +4,7 @@ from lib.widgets.alignment_player import AlignmentPlayer
 from lib.widgets.bottleneck_explorer import BottleneckExplorer
 from lib.widgets.heads_explorer import HeadsExplorer
 from lib.widgets.mask_builder import MaskBuilder
+from lib.widgets.self_attention_explorer import SelfAttentionExplorer
 from lib.widgets.softmax_scale import SoftmaxScaleExplorer
 
 
@@ -58,5 +59,8 @@ SAMPLES = {
     "bottleneck_explorer": lambda: BottleneckExplorer(bins(), bin=1),
     "heads_explorer": lambda: HeadsExplorer(48, 3, time=11),
     "mask_builder": lambda: MaskBuilder(7, lengths=5, causal=True, by_hand={(1, 4): True}),
+    "self_attention_explorer": lambda: SelfAttentionExplorer(
+        {"red": [1.0, 0.5], "fox": [-0.25, 1.5], "runs": [0.0, -1.0]}, "red fox runs", query=1
+    ),
     "softmax_scale": lambda: SoftmaxScaleExplorer(16, scaled=True, n_keys=11, seed=3),
 }
