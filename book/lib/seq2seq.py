@@ -22,7 +22,10 @@ from lib.recurrent import Encoder, GRUCell, real_positions
 
 
 class DecoderState(NamedTuple):
-    """What a decoder without attention carries from step to step; only `s` changes."""
+    """What a decoder without attention carries from step to step; only `s` changes.
+
+    Chapter: 1 (Sequence to sequence).
+    """
 
     s: Tensor  # (batch, d_hidden)
     context: Tensor  # (batch, d_hidden)
@@ -132,7 +135,10 @@ class AdditiveAttention(nn.Module):
 
 
 class AttentionState(NamedTuple):
-    """What a decoder with attention carries from step to step; only `s` changes."""
+    """What a decoder with attention carries from step to step; only `s` changes.
+
+    Chapter: 2 (Attention over the encoder's states).
+    """
 
     s: Tensor  # (batch, d_hidden)
     keys: Tensor  # (batch, key, d_key)
