@@ -33,7 +33,8 @@ STARTS = {
 def cells(page, which: int) -> list[list[str]]:
     """What a screen reader hears of each cell: 0 the mask, 1 the Jacobian."""
     rows = page.locator(".bw-cells").nth(which).locator("tbody tr").all()
-    return [row.locator("td .bw-hidden").all_text_contents() for row in rows]
+    words = "(all) => all.map((td) => td.ariaLabel ?? td.querySelector('.bw-hidden').textContent)"
+    return [row.locator("td").evaluate_all(words) for row in rows]
 
 
 def mask_of(page) -> list[list[bool]]:

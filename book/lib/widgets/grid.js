@@ -62,7 +62,7 @@ const grid = (() => {
       table.style.setProperty("--columns", columns);
       nodes = Array.from({ length: rows }, () => Array.from({ length: columns }, () =>
         h("td", { role: onPick && "gridcell", tabindex: onPick && -1 },
-          h("span", { "aria-hidden": "true" }), hidden(""))));
+          h("span", { "aria-hidden": "true" }), !onPick && hidden(""))));
       const head = (scope) => h("th", { scope }, h("span", {}));
       table.replaceChildren(
         h("thead", {}, h("tr", {}, h("td", { class: "bw-corner" }),
@@ -87,7 +87,8 @@ const grid = (() => {
           const [shown, read] = nodes[i][j].children;
           Object.assign(nodes[i][j], { className: kind, title });
           shown.textContent = sign;
-          read.textContent = words;
+          if (read) read.textContent = words; // for screen readers
+          else nodes[i][j].ariaLabel = words;
         });
       });
     } };
