@@ -1,4 +1,4 @@
-"""What every chapter needs around its own subject: show code, compare two versions, fix the seed."""
+"""What every chapter needs beside its subject: show code, compare two versions, fix the seed."""
 
 import inspect
 import random
