@@ -41,6 +41,7 @@ def plot_heads(
         image = axes.imshow(weights.detach().cpu().numpy(), cmap="Blues", vmin=0, vmax=1)
         axes.set_xticks(range(len(keys)), keys, rotation=0 if max(map(len, keys)) < 3 else 90)
         axes.set_yticks(range(len(queries)), queries)
+        axes.tick_params(labelsize=8)
         axes.set(title=title, xlabel="key")
     for axes in panels[::columns]:
         axes.set_ylabel("query")
