@@ -37,7 +37,7 @@ LARGEST = {
     "heads_explorer": lambda: HeadsExplorer(512, 8, time=64),
     "mask_builder": lambda: MaskBuilder(12, lengths=9, radius=2, n_layers=6),
     "self_attention_explorer": lambda: SelfAttentionExplorer(
-        {f"w{i}": [0.1 * i - 0.3 * k for k in range(8)] for i in range(8)},
+        {f"w{i}": [0.1 * i - 0.2 * k for k in range(8)] for i in range(8)},
         " ".join(f"w{i}" for i in range(8)),
     ),
     "softmax_scale": lambda: SoftmaxScaleExplorer(1024, n_keys=64),
@@ -49,7 +49,9 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <body style="width: 650px">{html}</body></html>"""
 SLIDE = """async (input, rounds) => {
   const times = [];
-  const [low, high, step] = [+input.min, +input.max, +input.step || 1];
+  const [low, high] = [+input.min, +input.max];
+  const fine = +input.step || 1;
+  const step = fine * Math.max(1, Math.ceil((high - low) / fine / 64)); // 64 places are plenty
   const start = input.value;
   for (let round = 0; round <= rounds; round += 1) {
     for (let value = low; value <= high; value += step) {
