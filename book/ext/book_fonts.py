@@ -6,19 +6,23 @@ their two thousand icons.
 """
 
 import html
+import importlib.util
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-import font_source_serif_pro
-import pydata_sphinx_theme
-import ziamath
 from fontTools import subset
 
-MATH_FONT = Path(ziamath.__file__).parent / "fonts" / "STIXTwoMath-Regular.ttf"
-THEME = Path(pydata_sphinx_theme.__file__).parent / "theme" / "pydata_sphinx_theme" / "static"
+
+def package(name: str) -> Path:
+    """The folder of an installed package, which is not imported: only its files are wanted."""
+    return Path(importlib.util.find_spec(name).origin).parent
+
+
+MATH_FONT = package("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf"
+THEME = package("pydata_sphinx_theme") / "theme" / "pydata_sphinx_theme" / "static"
 ICON_FONTS = Path("vendor", "fontawesome", "webfonts")
-TEXT_FONTS = Path(font_source_serif_pro.__file__).parent / "files"
+TEXT_FONTS = package("font_source_serif_pro") / "files"
 TEXT_FACES = {"text": "Regular", "text-italic": "It", "text-bold": "Semibold"}
 LATIN = {chr(code) for code in (*range(0x20, 0x7F), *range(0xA0, 0x180))}
 # A browser sets a one-letter identifier in the italic alphabet: (first, last, first in italic).
