@@ -65,9 +65,11 @@ def test_a_picture_gets_lighter_and_stays_the_same_size(tmp_path):
     axes.legend()
     axes.figure.savefig(path)
     plt.close(axes.figure)
-    size = Image.open(path).size
+    with Image.open(path) as drawn:
+        size = drawn.size
     before = path.stat().st_size
     lighten(path)
     assert path.stat().st_size < before
-    assert Image.open(path).size == size
+    with Image.open(path) as lighter:
+        assert lighter.size == size
     assert list(tmp_path.iterdir()) == [path]
