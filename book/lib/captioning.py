@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from lib.data import BOS
 from lib.pictures import CAPTION_WORDS, HEIGHT, MOST, SIDE, WIDTH, Digits, Strips, single_digits
