@@ -137,6 +137,21 @@ class Stage:
         page.wait_for_selector(".bw, .book-widget-error")
         return page
 
+    def functions(self, widget, names: str) -> Page:
+        """A page on which functions of the widget's own script can be called.
+
+        They stand in `own`, and the shared `math` beside it; `names` lists them, with commas.
+        """
+        page = self.show(widget)
+        source = (book_widgets.SOURCE / f"{widget._module}.js").read_text(encoding="utf-8")
+        source = source.replace("export default", "const module =")
+        shared = ", ".join(book_widgets.SHARED)
+        page.add_script_tag(
+            content=f"const {{ {shared} }} = bookWidgets.shared; window.math = math;"
+            f"window.own = (() => {{ {source}; return {{ {names} }}; }})();"
+        )
+        return page
+
     def violations(self, page: Page) -> list[str]:
         """What axe finds wrong on the page, one line each."""
         found = Axe().run(page).response["violations"]

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from ext import book_widgets
 from torch.utils.flop_counter import FlopCounterMode
 
 from lib.attention import MultiHeadAttention
@@ -13,15 +12,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def functions(stage):
-    """A page on which the widget's own functions can be called, as `own`, beside `math`."""
-    page = stage.show(HeadsExplorer())
-    source = (book_widgets.SOURCE / "heads_explorer.js").read_text(encoding="utf-8")
-    source = source.replace("export default", "const module =")
-    page.add_script_tag(
-        content="const { math, ui, controls, chart } = bookWidgets.shared; window.math = math;"
-        f"window.own = (() => {{ {source}; return {{ cost, projections, headMap }}; }})();"
-    )
-    return page
+    return stage.functions(HeadsExplorer(), "cost, projections, headMap")
 
 
 @pytest.mark.parametrize(("d_model", "n_heads", "d_k"), [(48, 3, 16), (64, 5, 7), (8, 1, 8)])

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from ext import book_widgets
 from playwright.sync_api import expect
 
 from lib.widgets.softmax_scale import WIDTHS, SoftmaxScaleExplorer
@@ -15,15 +14,7 @@ FUNCTIONS = "drawScores, drawMany, meanCurves, deviation"
 
 @pytest.fixture
 def functions(stage):
-    """A page on which the widget's own functions can be called, as `own`, beside `math`."""
-    page = stage.show(SoftmaxScaleExplorer())
-    source = (book_widgets.SOURCE / "softmax_scale.js").read_text(encoding="utf-8")
-    source = source.replace("export default", "const module =")
-    page.add_script_tag(
-        content="const { math, ui, controls, chart } = bookWidgets.shared; window.math = math;"
-        f"window.own = (() => {{ {source}; return {{ {FUNCTIONS} }}; }})();"
-    )
-    return page
+    return stage.functions(SoftmaxScaleExplorer(), FUNCTIONS)
 
 
 def figures(page) -> list[float]:
