@@ -1,4 +1,4 @@
-"""How good translations are: the share that is exactly right, and how it falls with length."""
+"""How good translations are: the share that is exactly right, also by length, and BLEU."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -6,6 +6,8 @@ from math import nan
 from typing import NamedTuple
 
 from lib.text import Pair
+
+TOKENISERS = ("none", "13a", "intl", "char")  # those of sacreBLEU that download nothing
 
 
 class LengthBin(NamedTuple):
@@ -19,6 +21,16 @@ class LengthBin(NamedTuple):
     longest: int
     count: int
     accuracy: float
+
+
+class Bleu(NamedTuple):
+    """A BLEU score from 0 to 100, and the signature that says how it was computed.
+
+    Two scores may be compared only if their signatures are the same. Chapter: 12 (Decoding).
+    """
+
+    score: float
+    signature: str
 
 
 def exact_match(predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> float:
@@ -59,13 +71,57 @@ def accuracy_by_length(
     return bins
 
 
+def bleu(
+    predictions: Sequence[Sequence[str] | str],
+    references: Sequence[Sequence[str] | str],
+    *,
+    tokenize: str = "none",
+) -> Bleu:
+    """Return the BLEU of a whole test set, one reference for each prediction, by sacreBLEU.
+
+    BLEU = 100 BP exp(1/4 sum over n = 1 .. 4 of log p_n), where p_n is the share of the
+    predictions' n-grams that stand in their reference, and BP = min(1, exp(1 - r/c)) punishes
+    predictions that are together shorter (c tokens) than the references (r). It is not symmetric:
+    predictions come first.
+
+    Args: sentences as tokens. tokenize, one of "none", "13a", "intl", "char": "none" counts the
+    tokens as they are; the others join them with spaces and let sacreBLEU cut the text again, and
+    take uncut text too.
+    Errors: ValueError for another tokenize, unequal numbers of sentences, none, or uncut text
+    where it is not cut again.
+    Source: Papineni et al. 2002; Post 2018. Chapter: 12 (Decoding).
+    """
+    if tokenize not in TOKENISERS:
+        raise ValueError(f"expected tokenize out of {', '.join(TOKENISERS)}, got {tokenize!r}")
+    from sacrebleu.metrics import BLEU  # here: most chapters need neither it nor its start-up
+
+    _require_pairs(predictions, references)
+    if tokenize == "none":
+        _require_tokens(predictions, references)
+    hypotheses, truths = (
+        [sentence if isinstance(sentence, str) else " ".join(sentence) for sentence in side]
+        for side in (predictions, references)
+    )
+    metric = BLEU(tokenize=tokenize, force=True)  # force: no warning that the text is cut already
+    score = metric.corpus_score(hypotheses, [truths]).score
+    return Bleu(score, str(metric.get_signature()))
+
+
 def _right(predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> list[bool]:
+    _require_pairs(predictions, references)
+    _require_tokens(predictions, references)
+    return [tuple(p) == tuple(r) for p, r in zip(predictions, references, strict=True)]
+
+
+def _require_pairs(predictions: Sequence, references: Sequence) -> None:
     if not predictions or len(predictions) != len(references):
         got = f"{len(predictions)} predictions and {len(references)} references"
         raise ValueError(f"expected one prediction for each reference, at least one, got {got}")
-    for sentence in (*predictions, *references):
+
+
+def _require_tokens(*sides: Sequence) -> None:
+    for sentence in (sentence for side in sides for sentence in side):
         if isinstance(sentence, str):
             raise ValueError(
                 f"expected tokens, got the text {sentence!r}; cut it into tokens first"
             )
-    return [tuple(p) == tuple(r) for p, r in zip(predictions, references, strict=True)]

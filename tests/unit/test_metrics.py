@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.metrics import LengthBin, accuracy_by_length, exact_match
+from lib.metrics import LengthBin, accuracy_by_length, bleu, exact_match
 from lib.text import Pair
 
 WORDS = st.lists(st.sampled_from("abc"), max_size=3)
@@ -89,3 +89,50 @@ class TestAccuracyByLength:
             accuracy_by_length([("a",)], pairs_of(3, 3), (1, 5))
         with pytest.raises(ValueError, match="got 0 predictions and 0 references"):
             accuracy_by_length([], [], (1, 5))
+
+
+class TestBleu:
+    def test_by_hand(self):
+        """Matches of 1- to 4-grams: 5 of 6, 4 of 5, 3 of 4, 2 of 3; both have six tokens."""
+        score = bleu([list("abcdef")], [list("abcdeg")]).score
+        assert score == pytest.approx(100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** 0.25)
+
+    def test_counts_are_summed_over_the_corpus_and_clipped(self):
+        """The second prediction repeats a token that stands once in its reference."""
+        predictions = [list("abcdef"), list("aaaaa")]
+        references = [list("abcdef"), list("axyzw")]
+        precisions = (7 / 11) * (5 / 9) * (4 / 7) * (3 / 5)
+        assert bleu(predictions, references).score == pytest.approx(100 * precisions**0.25)
+
+    def test_short_predictions_are_punished(self):
+        score = bleu([list("abcde")], [list("abcdefg")]).score
+        assert score == pytest.approx(100 * math.exp(1 - 7 / 5))
+        assert bleu([list("abcdefg")], [list("abcde")]).score != pytest.approx(score)
+
+    def test_all_right_and_nothing_said(self):
+        sentences = [list("abcde"), list("xyzw")]
+        assert bleu(sentences, sentences).score == pytest.approx(100)
+        assert bleu([[], []], sentences).score == 0
+
+    def test_signature_says_how_the_text_was_cut(self):
+        sentences = [["l'", "eau", "douce", "-", "amère", "."]]
+        assert "|tok:none|" in bleu(sentences, sentences).signature
+        for tokenize in ("13a", "intl", "char"):
+            found = bleu(sentences, ["l' eau douce - amère ."], tokenize=tokenize)
+            assert f"|tok:{tokenize}|" in found.signature
+            assert found.score == pytest.approx(100)
+
+    def test_another_tokeniser_gives_another_score(self):
+        predictions, references = [["a", "b", "c.", "e", "f"]], [["a", "b", "c", "e", "f"]]
+        scores = {bleu(predictions, references, tokenize=t).score for t in ("none", "13a", "char")}
+        assert len(scores) == 3
+
+    def test_what_cannot_be_scored(self):
+        with pytest.raises(ValueError, match="got 1 predictions and 2 references"):
+            bleu([["a"]], [["a"], ["b"]])
+        with pytest.raises(ValueError, match="got 0 predictions and 0 references"):
+            bleu([], [])
+        with pytest.raises(ValueError, match="expected tokens, got the text 'a b'"):
+            bleu(["a b"], [["a", "b"]])
+        with pytest.raises(ValueError, match="out of none, 13a, intl, char, got 'moses'"):
+            bleu([["a"]], [["a"]], tokenize="moses")
