@@ -13,7 +13,7 @@ export TQDM_DISABLE = 1
 export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help book serve test lint unit notebooks site setup setup-test refresh bench clean
+.PHONY: help book serve test lint unit notebooks site setup setup-test refresh checkpoint bench clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | sort | awk -F': ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -74,6 +74,9 @@ site: setup-test book
 
 refresh: .venv/test.stamp ## run chapters and store their outputs: make refresh CHAPTER=book/01_seq2seq.ipynb
 	$(BIN)/python scripts/refresh.py $(CHAPTER)
+
+checkpoint: .venv/test.stamp ## train the model that comes with the book again (a minute)
+	$(BIN)/python scripts/make_checkpoint.py
 
 clean: ## remove what the build made
 	rm -rf _build

@@ -1,0 +1,102 @@
+"""Train the model that comes with the book and store it: book/checkpoints/translation.*
+
+    python scripts/make_checkpoint.py        (or: make checkpoint)
+
+Two encoder and two decoder layers on the book's translation task, under a minute on one core. The
+last digits of the weights differ between machines; the figures in the JSON file are those of the
+run that made the stored ones.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
+
+import torch
+
+from lib.config import Config
+from lib.data import Vocabulary, batches, translation_pairs
+from lib.decoding import translate
+from lib.metrics import accuracy_by_length, exact_match
+from lib.notebook import seed_everything
+from lib.published import PUBLISHED, save_published
+from lib.training import cosine, endless, token_loss, train
+from lib.transformer import Transformer
+
+COMMAND = "python scripts/make_checkpoint.py"
+SEED, STEPS, LR, BATCH_SIZE = 0, 2000, 4e-3, 32
+EDGES = (1, 5, 10, 15, 20, 25, 40)
+
+
+def main() -> None:
+    training, test = translation_pairs()
+    source_vocab = Vocabulary.from_sentences(pair.source for pair in training)
+    target_vocab = Vocabulary.from_sentences(pair.target for pair in training)
+    config = Config(
+        len(source_vocab),
+        len(target_vocab),
+        d_model=64,
+        n_heads=4,
+        d_ff=128,
+        n_layers=2,
+        dropout=0.0,
+        norm="pre",
+        positions="rotary",
+        tied=False,
+    )
+    seed_everything(SEED)
+    model = Transformer(config)
+    stream = endless(training, source_vocab, target_vocab, BATCH_SIZE, seed=SEED)
+    start = time.process_time()
+    train(model, stream, STEPS, LR, schedule=cosine(STEPS))
+    seconds = time.process_time() - start
+
+    said = translate(model, test, source_vocab, target_vocab)
+    by_length = accuracy_by_length(said, test, EDGES)
+    figures = {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "processor_seconds": round(seconds),
+        "test_sentences": len(test),
+        "test_exact_match": round(exact_match(said, [pair.target for pair in test]), 4),
+        "test_exact_match_by_source_length": {
+            f"{b.shortest}-{b.longest}": round(b.accuracy, 4) for b in by_length
+        },
+        "test_loss_per_token": round(_loss(model, test, source_vocab, target_vocab), 5),
+    }
+    save_published(
+        model,
+        source_vocab,
+        target_vocab,
+        command=COMMAND,
+        task="translation_pairs(): English to French, 20,000 training and 1,500 test sentences",
+        training={
+            "steps": STEPS,
+            "batch_size": BATCH_SIZE,
+            "lr": LR,
+            "schedule": "cosine, no warm-up",
+            "optimiser": "Adam, gradient clipped at norm 1",
+            "seed": SEED,
+            "torch": torch.__version__.split("+")[0],
+        },
+        figures=figures,
+    )
+    for name, figure in figures.items():
+        print(f"{name}: {figure}")
+    print(f"{PUBLISHED.name}: {PUBLISHED.stat().st_size:,} bytes")
+
+
+@torch.no_grad()
+def _loss(model, pairs, source_vocab, target_vocab) -> float:
+    """Mean loss of a real token, over all pairs."""
+    total = count = 0
+    for batch in batches(pairs, source_vocab, target_vocab, 250, seed=0):
+        tokens = int((batch.target_out != 0).sum())
+        logits = model(batch.source, batch.source_lengths, batch.target_in)
+        total += token_loss(logits, batch.target_out).item() * tokens
+        count += tokens
+    return total / count
+
+
+if __name__ == "__main__":
+    main()
