@@ -1,12 +1,13 @@
-"""Training: the loss over real tokens, a learning-rate schedule, and one loop for every model.
+"""Training: the loss over real tokens, Adam as in the paper, and one loop for every model.
 
 The loop knows nothing of GRUs or Transformers: it needs a model with
 `model(source, source_lengths, target_in) -> logits` and a stream of batches.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from itertools import count
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count, islice
 
 import torch
 from jaxtyping import Float, Int
@@ -15,7 +16,20 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from lib.data import PAD, Batch, Pair, Vocabulary, batches
+from lib.schedules import Schedule, cosine
 
+__all__ = [
+    "cosine",
+    "count_tokens",
+    "endless",
+    "paper_adam",
+    "token_loss",
+    "train",
+    "update",
+    "validation_loss",
+]
+
+LossFunction = Callable[[Tensor, Tensor], Tensor]
 REPORT_EVERY = 20  # reading a loss makes the processor wait for the GPU: not at every step
 
 
@@ -35,25 +49,12 @@ def token_loss(
     return total / (target_out != PAD).sum().clamp(min=1)
 
 
-def cosine(steps: int, warmup: int = 0) -> Callable[[int], float]:
-    """A schedule: the factor on the learning rate rises over `warmup` steps, then falls to 0.
+def count_tokens(batch: Batch) -> int:
+    """How many tokens the model must say: the targets and their EOS, without padding.
 
-    factor(step) = (step + 1) / warmup                                 for step < warmup
-                   (1 + cos(pi (step - warmup) / (steps - warmup))) / 2   after it
-    Errors: ValueError unless 0 <= warmup < steps. Source: ours. Chapter: 11 (Training).
+    Source: ours. Chapter: 11 (Training).
     """
-    if not 0 <= warmup < steps:
-        raise ValueError(
-            f"expected 0 <= warmup < steps, got warmup={warmup} and steps={steps}: "
-            "leave steps in which the rate can fall"
-        )
-
-    def factor(step: int) -> float:
-        if step < warmup:
-            return (step + 1) / warmup
-        return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warmup) / (steps - warmup))))
-
-    return factor
+    return int((batch.target_out != PAD).sum())
 
 
 def endless(
@@ -72,59 +73,149 @@ def endless(
         yield from batches(pairs, source_vocab, target_vocab, batch_size, seed=seed * 1000 + epoch)
 
 
+def paper_adam(model: nn.Module) -> torch.optim.Adam:
+    """Adam as in the paper: beta_1 0.9, beta_2 0.98, epsilon 1e-9. The rate is set by `train`.
+
+    It forgets squared gradients after about 50 updates, where Adam's usual 0.999 takes 1,000.
+    Source: Attention Is All You Need, section 5.3. Chapter: 11 (Training).
+    """
+    return torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+
+def update(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    parts: Sequence[Batch],
+    *,
+    clip: float = 1.0,
+    loss_function: LossFunction = token_loss,
+    autocast: torch.dtype | None = None,
+) -> Float[Tensor, ""]:
+    """Take one step of the optimiser on several batches, as if they were one big batch.
+
+    loss = sum over parts of (tokens in the part / tokens in all parts) * mean loss of the part
+
+    Gradients add up over the parts, so each part may be as big as the memory holds. Parts count by
+    their tokens: a plain mean of means would give the words of a short part more weight.
+    `autocast=torch.bfloat16` computes the large products in that type; weights and loss stay as
+    they are.
+
+    Returns: the loss before the step, without a gradient.
+    Errors: ValueError for no parts. Source: Pascanu et al. 2013 (clipping); ours.
+    Chapter: 11 (Training).
+    """
+    if not parts:
+        raise ValueError("expected at least one batch for an update, got none")
+    counts = [count_tokens(part) for part in parts]
+    device = next(model.parameters()).device
+    optimizer.zero_grad(set_to_none=True)
+    losses = []
+    for part, tokens in zip(parts, counts, strict=True):
+        here = part.to(device)
+        with torch.autocast(device.type, autocast, enabled=autocast is not None):
+            logits = model(here.source, here.source_lengths, here.target_in)
+        logits = logits.float() if autocast else logits  # 8 bits are too few for a sum of logs
+        loss = loss_function(logits, here.target_out) * (tokens / max(1, sum(counts)))
+        loss.backward()
+        losses.append(loss.detach())
+    nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+    return torch.stack(losses).sum()
+
+
 def train(
     model: nn.Module,
     batch_stream: Iterable[Batch],
     steps: int,
     lr: float,
     *,
-    schedule: Callable[[int], float] | None = None,
+    schedule: Schedule | None = None,
     clip: float = 1.0,
-    loss_function: Callable[[Tensor, Tensor], Tensor] = token_loss,
+    loss_function: LossFunction = token_loss,
     optimizer: torch.optim.Optimizer | None = None,
+    accumulate: int = 1,
+    autocast: torch.dtype | None = None,
+    start: int = 0,
+    after_update: Callable[[int, Tensor], None] | None = None,
 ) -> list[float]:
     """Take `steps` steps of Adam, one batch each, on the device that holds the model.
 
     The gradient is scaled down to norm `clip` when it is longer. `schedule(step)` multiplies `lr`;
-    `optimizer` replaces the plain Adam. The model is left in evaluation mode.
+    `optimizer` replaces the plain Adam. `accumulate` batches make one step, see `update`. A run
+    that goes on begins at step `start`; `after_update(steps so far, loss)` is called after each
+    step, to validate or to save. The model is left in evaluation mode.
     Returns: the loss of every step.
     Errors: ValueError for a bad number, or a stream that ends before the last step;
     FloatingPointError when the loss is no longer finite.
     Source: Pascanu et al. 2013 (clipping); Kingma and Ba 2015 (Adam).
     Chapter: 1 (Sequence to sequence), 11 (Training).
     """
-    for name, value in (("steps", steps), ("lr", lr), ("clip", clip)):
+    for name, value in (("steps", steps), ("lr", lr), ("clip", clip), ("accumulate", accumulate)):
         if not value > 0:
             raise ValueError(f"expected {name} above 0, got {value}")
     if optimizer is None:
         optimizer = torch.optim.Adam(model.parameters(), fused=True)
-    device = next(model.parameters()).device
     model.train()
     losses: list[Tensor] = []
     stream = iter(batch_stream)
-    bar = tqdm(range(steps), unit="step")
+    tokens, since = 0, time.perf_counter()
+    bar = tqdm(range(start, steps), initial=start, total=steps, unit="step")
     for step in bar:
-        batch = next(stream, None)
-        if batch is None:
+        parts = list(islice(stream, accumulate))
+        if len(parts) < accumulate:
+            wanted, got = (n * accumulate for n in (steps - start, step - start))
             raise ValueError(
-                f"expected {steps} batches, got {step}: give a longer stream, e.g. endless(...)"
+                f"expected {wanted} batches, got {got + len(parts)}: "
+                "give a longer stream, e.g. endless(...)"
             )
-        batch = batch.to(device)
         for group in optimizer.param_groups:
             group["lr"] = lr * (schedule(step) if schedule else 1.0)
-        logits = model(batch.source, batch.source_lengths, batch.target_in)
-        loss = loss_function(logits, batch.target_out)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        losses.append(loss.detach())
+        options = {"clip": clip, "loss_function": loss_function, "autocast": autocast}
+        losses.append(update(model, optimizer, parts, **options))
+        tokens += sum(map(count_tokens, parts))
         if step % REPORT_EVERY == REPORT_EVERY - 1 or step == steps - 1:
-            shown = loss.item()
+            shown = losses[-1].item()
             if not math.isfinite(shown):
                 raise FloatingPointError(
                     f"expected a finite loss, got {shown} by step {step + 1}: lower lr, or warm up"
                 )
-            bar.set_postfix(loss=f"{shown:.3f}")
+            rate = tokens / (time.perf_counter() - since)
+            bar.set_postfix_str(f"loss {shown:.3f}, {rate:,.0f} tokens/s")
+        if after_update:
+            after_update(step + 1, losses[-1])
     model.eval()
     return torch.stack(losses).tolist()
+
+
+@torch.no_grad()
+def validation_loss(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    *,
+    loss_function: LossFunction = token_loss,
+    autocast: torch.dtype | None = None,
+) -> float:
+    """The loss over all real tokens of the batches, without dropout and without learning.
+
+    Its exponential is the perplexity: among how many equally likely tokens the model hesitates.
+    Batches may differ in size; each token counts once. The model is left in the mode it was in.
+
+    Errors: ValueError for batches without a real token.
+    Source: ours. Chapter: 11 (Training).
+    """
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    losses, tokens = [], 0
+    for batch in batches:
+        n = count_tokens(batch)
+        here = batch.to(device)
+        with torch.autocast(device.type, autocast, enabled=autocast is not None):
+            logits = model(here.source, here.source_lengths, here.target_in)
+        logits = logits.float() if autocast else logits
+        losses.append(loss_function(logits, here.target_out) * n)
+        tokens += n
+    model.train(was_training)
+    if not tokens:
+        raise ValueError("expected batches with at least one token, got none to validate on")
+    return torch.stack(losses).sum().item() / tokens
