@@ -1,0 +1,66 @@
+"""Chapter 8 on several seeds: the loss of each scheme of positions beyond the training length.
+
+    python benchmarks/positions_seeds.py [--seeds 0 1 2] [--steps 500]
+
+The chapter trains seed 0 with the same settings: one layer, windows of 64 characters. Each row
+gives the mean loss of the last 50 steps, then the loss on the held-out text in each stretch of 64
+positions of windows of 256, which start every 64 characters, so that all stretches judge nearly
+the same text. "shuffled" is the sinusoidal table with its rows in a random order, the first 64
+among themselves: the same vectors, but no shift matrix leads from one to another.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
+
+from lib.characters import character_vocabulary, loss_by_position, python_topics, train_on_text
+from lib.config import Config
+from lib.language_model import LanguageModel
+from lib.notebook import seed_everything
+from lib.positions import SCHEMES
+
+SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0, "norm": "pre"}
+LENGTH, LONGEST, LR = 64, 256, 6e-3
+
+
+def make_model(scheme: str, n_characters: int) -> LanguageModel:
+    base = "sinusoidal" if scheme == "shuffled" else scheme
+    model = LanguageModel(Config(n_characters, positions=base, max_length=LONGEST, **SIZES))
+    if scheme == "shuffled":
+        table = model.decoder.positions.table
+        order = torch.cat([torch.randperm(LENGTH), LENGTH + torch.randperm(LONGEST - LENGTH)])
+        model.decoder.positions.table = table[order]
+    return model
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--schemes", nargs="+", default=[*SCHEMES, "shuffled"])
+    arguments = parser.parse_args()
+    vocabulary = character_vocabulary()
+    text, held_out = (torch.tensor(vocabulary.encode(list(t))) for t in python_topics())
+    stretches = [f"{start}-{start + LENGTH}" for start in range(0, LONGEST, LENGTH)]
+    print("| scheme | seed | CPU s | training | " + " | ".join(stretches) + " |")
+    print("|" + " --- |" * (4 + len(stretches)))
+    for scheme in arguments.schemes:
+        for seed in arguments.seeds:
+            seed_everything(seed)
+            model = make_model(scheme, len(vocabulary))
+            start = time.process_time()
+            losses = train_on_text(model, text, arguments.steps, LR, length=LENGTH, seed=seed)
+            seconds = time.process_time() - start
+            judged = loss_by_position(model, held_out, LONGEST, stride=LENGTH)
+            figures = [sum(losses[-50:]) / 50, *judged.view(-1, LENGTH).mean(1).tolist()]
+            shown = " | ".join(f"{x:.2f}" for x in figures)
+            print(f"| {scheme} | {seed} | {seconds:.1f} | {shown} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Text as single characters, for language models: a text, training on it, loss by position.
+
+The text is Python's own reference on its statements and types, which every Python carries as
+`pydoc_data.topics` (licence: Python Software Foundation). It is long enough to learn spelling and
+the forms of phrases from, and much too short for more.
+"""
+
+import string
+from collections.abc import Iterator
+from pydoc_data.topics import topics
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lib.data import Batch, Vocabulary
+from lib.training import cosine, train
+
+_ALPHABET = "\n" + "".join(c for c in string.printable if c.isprintable())  # 96 characters
+
+
+def character_vocabulary() -> Vocabulary:
+    """Line end and the 95 printable characters of ASCII, whatever the text holds.
+
+    Source: ours. Chapter: 8 (Positional encodings).
+    """
+    return Vocabulary(_ALPHABET)
+
+
+def python_topics(*, held_out: float = 0.05) -> tuple[str, str]:
+    """Python's reference on its statements and types, cut into a training text and a held-out one.
+
+    The topics quote each other at length, so a paragraph that has stood before is left out: none
+    stands in both texts. So are characters outside `character_vocabulary`.
+
+    Errors: ValueError for a share `held_out` that is not between 0 and 1.
+    Source: ours; text: Python Software Foundation. Chapter: 8 (Positional encodings).
+    """
+    if not 0 < held_out < 1:
+        raise ValueError(f"expected held_out between 0 and 1, got {held_out}; it is a share")
+    paragraphs = "\n\n".join(topics[name] for name in sorted(topics)).split("\n\n")
+    known = set(_ALPHABET)
+    text = "\n\n".join(
+        "".join(c for c in paragraph if c in known) for paragraph in dict.fromkeys(paragraphs)
+    )
+    cut = round(len(text) * (1 - held_out))
+    return text[:cut], text[cut:]
+
+
+def _windows(text: Tensor, length: int, batch_size: int, seed: int) -> Iterator[Batch]:
+    """Batches of random places of the text, without end. There is no source."""
+    generator = torch.Generator().manual_seed(seed)
+    nothing = torch.zeros(batch_size, 0, dtype=torch.long)
+    lengths = torch.zeros(batch_size, dtype=torch.long)
+    while True:
+        starts = torch.randint(len(text) - length, (batch_size, 1), generator=generator)
+        rows = text[starts + torch.arange(length + 1)]  # (batch, length + 1)
+        yield Batch(nothing, lengths, rows[:, :-1], rows[:, 1:])
+
+
+class _WithoutSource(nn.Module):
+    """A language model in the form that `train` calls."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
+        return self.model(target_in)
+
+
+def train_on_text(
+    model: nn.Module,
+    text: Int[Tensor, " characters"],
+    steps: int,
+    lr: float,
+    *,
+    length: int,
+    batch_size: int = 32,
+    warmup: int = 20,
+    seed: int = 0,
+) -> list[float]:
+    """Teach model(tokens) -> logits to say the next token, on random windows of `length` tokens.
+
+    It is `lib.training.train` with a cosine schedule. Returns: the loss of every step.
+    Errors: ValueError for a text that is not longer than a window; those of `train`.
+    Source: ours. Chapter: 8 (Positional encodings).
+    """
+    if not 0 < length < len(text):
+        raise ValueError(
+            f"expected windows of at least 1 token and a longer text, got length={length} and "
+            f"{len(text)} tokens; shorten the windows"
+        )
+    stream = _windows(text, length, batch_size, seed)
+    return train(_WithoutSource(model), stream, steps, lr, schedule=cosine(steps, warmup))
+
+
+@torch.no_grad()
+def loss_by_position(
+    model: nn.Module,
+    text: Int[Tensor, " characters"],
+    length: int,
+    *,
+    stride: int | None = None,
+    batch_size: int = 32,
+) -> Float[Tensor, " {length}"]:
+    """Mean loss at each position of a window, in nats: entry t has seen t + 1 tokens.
+
+    A window starts every `stride` tokens, every `length` unless given. Each stretch of `stride`
+    positions then judges nearly the same text, and only where it stands in the window differs.
+
+    Errors: ValueError for a text that is not longer than a window, or a stride below 1.
+    Source: ours. Chapter: 8 (Positional encodings).
+    """
+    stride = length if stride is None else stride
+    if not 0 < length < len(text) or stride < 1:
+        raise ValueError(
+            "expected a stride of at least 1 and a text longer than a window, got "
+            f"stride={stride}, length={length} and {len(text)} tokens"
+        )
+    device = next(model.parameters()).device
+    windows = text.unfold(0, length + 1, stride)  # (windows, length + 1)
+    model.eval()
+    losses = []
+    for batch in windows.split(batch_size):
+        batch = batch.to(device)
+        logits = model(batch[:, :-1])
+        losses.append(F.cross_entropy(logits.mT, batch[:, 1:], reduction="none").cpu())
+    return torch.cat(losses).mean(0)  # (windows, length) -> (length,)
