@@ -26,21 +26,27 @@ from playwright.sync_api import Page, sync_playwright
 
 from lib.widgets.base import BookWidget
 from lib.widgets.heads_explorer import HeadsExplorer
+from lib.widgets.learning_rate import LearningRateExplorer
 from lib.widgets.mask_builder import MaskBuilder
 from lib.widgets.self_attention_explorer import SelfAttentionExplorer
 from lib.widgets.softmax_scale import SoftmaxScaleExplorer
+from lib.widgets.tied_softmax import TiedSoftmaxExplorer
 from tests.paths import BOOK
 from tests.widget_samples import SAMPLES
 
 GOAL = 16
 LARGEST = {
     "heads_explorer": lambda: HeadsExplorer(512, 8, time=64),
+    "learning_rate": lambda: LearningRateExplorer(total=300_000, warmup=8000, step=7),
     "mask_builder": lambda: MaskBuilder(12, lengths=9, radius=2, n_layers=6),
     "self_attention_explorer": lambda: SelfAttentionExplorer(
         {f"w{i}": [0.1 * i - 0.2 * k for k in range(8)] for i in range(8)},
         " ".join(f"w{i}" for i in range(8)),
     ),
     "softmax_scale": lambda: SoftmaxScaleExplorer(1024, n_keys=64),
+    "tied_softmax": lambda: TiedSoftmaxExplorer(
+        {f"w{i}": [0.3 * i - 1, 1 - 0.2 * i] for i in range(8)}, [1.0, 0.5], "w3", smoothing=0.1
+    ),
 }
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <link rel="stylesheet" href="widgets/base.css">

@@ -3,9 +3,11 @@
 from lib.widgets.alignment_player import AlignmentPlayer
 from lib.widgets.bottleneck_explorer import BottleneckExplorer
 from lib.widgets.heads_explorer import HeadsExplorer
+from lib.widgets.learning_rate import LearningRateExplorer
 from lib.widgets.mask_builder import MaskBuilder
 from lib.widgets.self_attention_explorer import SelfAttentionExplorer
 from lib.widgets.softmax_scale import SoftmaxScaleExplorer
+from lib.widgets.tied_softmax import TiedSoftmaxExplorer
 
 
 def sentences() -> list[dict]:
@@ -58,9 +60,19 @@ SAMPLES = {
     "alignment_player": lambda: AlignmentPlayer(sentences(), sentence=1, step=2),
     "bottleneck_explorer": lambda: BottleneckExplorer(bins(), bin=1),
     "heads_explorer": lambda: HeadsExplorer(48, 3, time=11),
+    "learning_rate": lambda: LearningRateExplorer(
+        "cosine", d_model=128, warmup=30, total=500, peak=2e-3, step=101
+    ),
     "mask_builder": lambda: MaskBuilder(7, lengths=5, causal=True, by_hand={(1, 4): True}),
     "self_attention_explorer": lambda: SelfAttentionExplorer(
         {"red": [1.0, 0.5], "fox": [-0.25, 1.5], "runs": [0.0, -1.0]}, "red fox runs", query=1
     ),
     "softmax_scale": lambda: SoftmaxScaleExplorer(16, scaled=True, n_keys=11, seed=3),
+    "tied_softmax": lambda: TiedSoftmaxExplorer(
+        {"un": [1.0, 0.5], "deux": [-0.25, 1.5], "<i>": [0.0, -1.0]},
+        [0.5, 1.0],
+        "deux",
+        temperature=0.5,
+        smoothing=0.1,
+    ),
 }
