@@ -25,6 +25,7 @@ __all__ = [
     "Vocabulary",
     "batches",
     "make_batch",
+    "pad_batch",
     "read_parallel",
     "tokenise",
     "translation_pairs",
@@ -125,11 +126,22 @@ def make_batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vo
     """
     if not pairs:
         raise ValueError("expected at least one pair to make a batch of, got none")
-    sources = [[*source_vocab.encode(pair.source), EOS] for pair in pairs]
-    targets = [target_vocab.encode(pair.target) for pair in pairs]
+    sources = [source_vocab.encode(pair.source) for pair in pairs]
+    return pad_batch(sources, [target_vocab.encode(pair.target) for pair in pairs])
+
+
+def pad_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
+    """Put numbered sentences side by side: adds EOS and BOS where they belong, and the padding.
+
+    Errors: ValueError for no sentences, or for unequal numbers of sources and targets.
+    Source: ours. Chapter: 11 (Training).
+    """
+    if not sources or len(sources) != len(targets):
+        got = f"{len(sources)} sources and {len(targets)} targets"
+        raise ValueError(f"expected as many targets as sources, at least one, got {got}")
     return Batch(
-        source=_padded(sources),
-        source_lengths=torch.tensor([len(source) for source in sources]),
+        source=_padded([[*source, EOS] for source in sources]),
+        source_lengths=torch.tensor([len(source) + 1 for source in sources]),
         target_in=_padded([[BOS, *target] for target in targets]),
         target_out=_padded([[*target, EOS] for target in targets]),
     )

@@ -1,0 +1,165 @@
+"""Sub-words: frequent words stay whole, rare ones fall into pieces, and hardly any is unknown.
+
+Byte-pair encoding begins with single letters and joins the most frequent pair of neighbours again
+and again, until the vocabulary has the wanted size. The optional package `tokenizers` does it.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+
+from jaxtyping import Int
+from torch import Tensor
+
+from lib.data import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary
+
+END = "</w>"  # the last piece of a word ends with it
+
+
+class SubwordVocabulary:
+    """A vocabulary of pieces of words, to be used in the place of `lib.data.Vocabulary`.
+
+    `encode` cuts each token into pieces, `decode` puts them together again: tokens go in, tokens
+    come out. A token with a letter that was never seen is UNK as a whole.
+
+    Args: what `from_sentences` made, as text in the format of `tokenizers`.
+    Errors: ModuleNotFoundError with the command that helps if `tokenizers` is missing; ValueError
+    for another text. Source: Sennrich et al. 2016. Chapter: 11 (Training).
+    """
+
+    def __init__(self, tokenizer: str):
+        tokenizers = _tokenizers()
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_str(tokenizer)
+        except Exception as error:  # the package raises no narrower class
+            raise ValueError(f"expected a tokenizer that tokenizers wrote, got: {error}") from error
+        size = self._tokenizer.get_vocab_size()
+        self.tokens = tuple(self._tokenizer.id_to_token(i) for i in range(size))
+        if self.tokens[: len(SPECIAL)] != SPECIAL:
+            got = self.tokens[: len(SPECIAL)]
+            raise ValueError(f"expected the numbers 0 to 3 to be {SPECIAL}, got {got}")
+        self._pieces: dict[str, list[int]] = {}  # each word is cut once
+
+    @classmethod
+    def from_sentences(cls, sentences: Iterable[Sequence[str]], size: int) -> "SubwordVocabulary":
+        """Learn at most `size` pieces, the special tokens among them, from sentences as tokens.
+
+        Errors: ValueError for a size that has no room for the letters, for no sentences, and for
+        text that is not yet cut into tokens.
+        Source: Sennrich et al. 2016. Chapter: 11 (Training).
+        """
+        tokenizers = _tokenizers()
+        sentences = [" ".join(_cut(sentence)) for sentence in sentences]
+        if not sentences:
+            raise ValueError("expected at least one sentence to learn sub-words from, got none")
+        tokenizer = tokenizers.Tokenizer(
+            tokenizers.models.BPE(unk_token=SPECIAL[UNK], end_of_word_suffix=END)
+        )
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=size,
+            special_tokens=list(SPECIAL),
+            end_of_word_suffix=END,
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(sentences, trainer)
+        vocabulary = cls(tokenizer.to_str())
+        if len(vocabulary) > size:
+            raise ValueError(
+                f"expected a size with room for each letter inside and at the end of words, at "
+                f"least {len(vocabulary)}, got {size}"
+            )
+        return vocabulary
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __repr__(self) -> str:
+        return f"SubwordVocabulary({len(self)} pieces)"
+
+    def encode(self, tokens: Sequence[str]) -> list[int]:
+        """Turn tokens into the numbers of their pieces; adds no EOS.
+
+        Errors: ValueError for a text that is not yet cut into tokens.
+        Source: ours. Chapter: 11 (Training).
+        """
+        numbers = []
+        for token in _cut(tokens):
+            if token not in self._pieces:
+                ids = self._tokenizer.encode([token], is_pretokenized=True).ids
+                self._pieces[token] = ids if ids and min(ids) > UNK else [UNK]
+            numbers += self._pieces[token]
+        return numbers
+
+    def decode(self, ids: Iterable[int] | Int[Tensor, " time"]) -> list[str]:
+        """Turn numbers into whole tokens: stops at the first EOS, leaves out PAD and BOS.
+
+        A word that a model leaves unfinished ends at the next UNK or at the end.
+        Errors: ValueError for a number that the vocabulary does not have.
+        Source: ours. Chapter: 11 (Training).
+        """
+        words, word = [], ""
+        for i in map(int, ids):
+            if not 0 <= i < len(self):
+                fix = "decode with the vocabulary of the same side"
+                raise ValueError(f"expected numbers from 0 to {len(self) - 1}, got {i}; {fix}")
+            if i == EOS:
+                break
+            if i in (PAD, BOS):
+                continue
+            piece = self.tokens[i]
+            if i == UNK and word:
+                words, word = [*words, word], ""
+            word += piece.removesuffix(END)
+            if i == UNK or piece.endswith(END):
+                words, word = [*words, word], ""
+        return [*words, word] if word else words
+
+    def to_text(self) -> str:
+        """The text from which the class makes this vocabulary again. Chapter: 11 (Training)."""
+        return self._tokenizer.to_str()
+
+
+AnyVocabulary = Vocabulary | SubwordVocabulary
+
+
+def vocabulary_to_json(vocabulary: AnyVocabulary) -> str:
+    """Write a vocabulary, of words or of sub-words, as JSON. Chapter: 11 (Training)."""
+    if isinstance(vocabulary, SubwordVocabulary):
+        return json.dumps({"tokenizer": vocabulary.to_text()})
+    return json.dumps({"words": vocabulary.tokens[len(SPECIAL) :]})
+
+
+def vocabulary_from_json(text: str) -> AnyVocabulary:
+    """Make again what `vocabulary_to_json` wrote. Chapter: 11 (Training).
+
+    Errors: ValueError for other text.
+    """
+    kept = json.loads(text)
+    if isinstance(kept, dict) and "tokenizer" in kept:
+        return SubwordVocabulary(kept["tokenizer"])
+    if isinstance(kept, dict) and "words" in kept:
+        return Vocabulary(kept["words"])
+    raise ValueError(f"expected what vocabulary_to_json wrote, got {text[:60]!r}")
+
+
+def _tokenizers():
+    """The optional package; told apart from a mistake in the reader's own code."""
+    try:
+        import tokenizers
+        import tokenizers.models
+        import tokenizers.pre_tokenizers
+        import tokenizers.trainers
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "expected the package tokenizers, which sub-words need, but it is not installed: "
+            "run `pip install tokenizers`, or use whole words"
+        ) from error
+    return tokenizers
+
+
+def _cut(tokens: Sequence[str]) -> Sequence[str]:
+    if isinstance(tokens, str):
+        raise ValueError(
+            f"expected a sequence of tokens, got the text {tokens!r}; tokenise it first"
+        )
+    return tokens
