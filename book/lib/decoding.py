@@ -1,5 +1,8 @@
 """Decoding: from a trained model to a sentence, one token at a time.
 
+Greedy decoding stands here; beam search, in `lib.beam`, and sampling, in `lib.sampling`, can be
+imported from here too.
+
 Every decoder here works on any model with
 `start(source, source_lengths) -> state` and `step(token, state) -> (logits, weights, state)`.
 """
@@ -10,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from lib.beam import beam_search
 from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
 
 BATCH_SIZE = 250  # sentences that `translate` decodes together
@@ -60,17 +64,24 @@ def translate(
     target_vocab: Vocabulary,
     *,
     max_length: int = 60,
+    beam: int | None = None,
+    alpha: float = 0.6,
 ) -> list[list[str]]:
-    """Translate the sources of some pairs greedily, on the model's device; targets are not read.
+    """Translate the sources of some pairs, on the model's device; targets are not read.
 
+    Greedily, or with `beam_search` if a beam is given.
     Returns: the words of each translation, in the order of the pairs.
-    Errors: ValueError for max_length below 1.
-    Source: ours. Chapter: 1 (Sequence to sequence).
+    Errors: ValueError for max_length or beam below 1, or alpha below 0.
+    Source: ours. Chapter: 1 (Sequence to sequence), 12 (Decoding).
     """
     device = next(model.parameters()).device
     sentences = []
     for i in range(0, len(pairs), BATCH_SIZE):
         batch = make_batch(pairs[i : i + BATCH_SIZE], source_vocab, target_vocab).to(device)
-        tokens, _ = greedy(model, batch.source, batch.source_lengths, max_length)
+        inputs = (model, batch.source, batch.source_lengths, max_length)
+        if beam is None:
+            tokens, _ = greedy(*inputs)
+        else:
+            tokens, _ = beam_search(*inputs, beam=beam, alpha=alpha)
         sentences += [target_vocab.decode(row) for row in tokens.tolist()]
     return sentences

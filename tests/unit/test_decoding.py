@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from lib.data import BOS, EOS, PAD, Pair, Vocabulary
-from lib.decoding import BATCH_SIZE, greedy, translate
+from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
+from lib.decoding import BATCH_SIZE, beam_search, greedy, translate
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 
 SOURCE_VOCAB, TARGET_VOCAB = 13, 11
@@ -109,3 +109,18 @@ def test_translate_keeps_the_order_over_several_batches():
     assert len(sentences) == len(pairs)
     for i in (0, 1, 4, BATCH_SIZE, BATCH_SIZE + 2):
         assert sentences[i] == translate(model, pairs[i : i + 1], vocab, vocab, max_length=5)[0]
+
+
+def test_translate_with_a_beam():
+    words = [f"w{i}" for i in range(7)]
+    vocab = Vocabulary(words)
+    pairs = [Pair(tuple(words[: 1 + i % 5]), ("w0",)) for i in range(7)]
+    torch.manual_seed(0)
+    model = Seq2Seq(len(vocab), len(vocab), 7, 17).double()
+    assert translate(model, pairs, vocab, vocab, max_length=5, beam=1) == translate(
+        model, pairs, vocab, vocab, max_length=5
+    )
+    batch = make_batch(pairs, vocab, vocab)
+    tokens, _ = beam_search(model, batch.source, batch.source_lengths, 5, beam=3, alpha=2.0)
+    said = translate(model, pairs, vocab, vocab, max_length=5, beam=3, alpha=2.0)
+    assert said == [vocab.decode(row) for row in tokens]
