@@ -15,6 +15,9 @@ from torch import Tensor, nn
 
 from lib.beam import beam_search
 from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
+from lib.sampling import sample
+
+__all__ = ["beam_search", "greedy", "sample", "translate"]
 
 BATCH_SIZE = 250  # sentences that `translate` decodes together
 
