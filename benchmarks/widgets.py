@@ -28,6 +28,8 @@ from lib.widgets.base import BookWidget
 from lib.widgets.heads_explorer import HeadsExplorer
 from lib.widgets.learning_rate import LearningRateExplorer
 from lib.widgets.mask_builder import MaskBuilder
+from lib.widgets.norm_explorer import NormExplorer
+from lib.widgets.position_explorer import PositionExplorer
 from lib.widgets.self_attention_explorer import SelfAttentionExplorer
 from lib.widgets.softmax_scale import SoftmaxScaleExplorer
 from lib.widgets.tied_softmax import TiedSoftmaxExplorer
@@ -39,6 +41,8 @@ LARGEST = {
     "heads_explorer": lambda: HeadsExplorer(512, 8, time=64),
     "learning_rate": lambda: LearningRateExplorer(total=300_000, warmup=8000, step=7),
     "mask_builder": lambda: MaskBuilder(12, lengths=9, radius=2, n_layers=6),
+    "norm_explorer": lambda: NormExplorer(24, norm="post", residual=True, scale=1, d_model=64),
+    "position_explorer": lambda: PositionExplorer("sinusoidal", 512, length=64),
     "self_attention_explorer": lambda: SelfAttentionExplorer(
         {f"w{i}": [0.1 * i - 0.2 * k for k in range(8)] for i in range(8)},
         " ".join(f"w{i}" for i in range(8)),

@@ -5,6 +5,8 @@ from lib.widgets.bottleneck_explorer import BottleneckExplorer
 from lib.widgets.heads_explorer import HeadsExplorer
 from lib.widgets.learning_rate import LearningRateExplorer
 from lib.widgets.mask_builder import MaskBuilder
+from lib.widgets.norm_explorer import NormExplorer
+from lib.widgets.position_explorer import PositionExplorer
 from lib.widgets.self_attention_explorer import SelfAttentionExplorer
 from lib.widgets.softmax_scale import SoftmaxScaleExplorer
 from lib.widgets.tied_softmax import TiedSoftmaxExplorer
@@ -64,6 +66,12 @@ SAMPLES = {
         "cosine", d_model=128, warmup=30, total=500, peak=2e-3, step=101
     ),
     "mask_builder": lambda: MaskBuilder(7, lengths=5, causal=True, by_hand={(1, 4): True}),
+    "norm_explorer": lambda: NormExplorer(
+        7, norm="pre", residual=True, scale=1, d_model=16, seed=3
+    ),
+    "position_explorer": lambda: PositionExplorer(
+        "sinusoidal", 16, length=19, base=100, position=5, shift=3, pair=2
+    ),
     "self_attention_explorer": lambda: SelfAttentionExplorer(
         {"red": [1.0, 0.5], "fox": [-0.25, 1.5], "runs": [0.0, -1.0]}, "red fox runs", query=1
     ),
