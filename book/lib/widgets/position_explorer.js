@@ -1,0 +1,257 @@
+// Positions: what a scheme gives to each position, scores by offset, and the shift M_k as a turn.
+const NAMES = { sinusoidal: "Sinusoidal", learned: "Learned", rotary: "Rotary", alibi: "ALiBi" };
+const WHAT = {
+  sinusoidal: "What is added to the embedding at each position.",
+  learned: "What is added to the embedding at each position, before any training: random rows.",
+  rotary: "A query of ones, turned by its position; queries and keys are turned alike.",
+  alibi: "What is added to the scores of this head, before the softmax.",
+};
+
+/** What the scheme makes of each position: (time x width); of ALiBi, the bias (query x key). */
+function table({ scheme, d_model: d, length, base, head }, nHeads) {
+  if (scheme === "sinusoidal") return math.sinusoidal(length, d, base);
+  if (scheme === "learned") {
+    const draw = math.normal(8);
+    return math.matrix(length, d, () => 0.5 * draw());
+  }
+  if (scheme === "rotary") {
+    return math.sinusoidal(length, d, base).map((row) => row.map((value, i) =>
+      (i % 2 ? row[i - 1] + value : row[i + 1] - value))); // (1 + j)(cos + j sin)
+  }
+  const slope = 2 ** (-8 * head / nHeads);
+  return math.matrix(length, length, () => 0).map((row, i) =>
+    row.map((_, j) => -slope * Math.abs(i - j) || 0));
+}
+
+/** M_k times a row: each pair (sin, cos) turns by k times its rate; of rotary, the other way. */
+function shifted(row, k, base, scheme = "sinusoidal") {
+  const sign = scheme === "rotary" ? -1 : 1;
+  return row.map((value, i) => {
+    const angle = sign * k * base ** (-(i - (i % 2)) / row.length);
+    const other = i % 2 ? -row[i - 1] : row[i + 1];
+    return value * Math.cos(angle) + other * Math.sin(angle);
+  });
+}
+
+/** The dot products of one position with all, as points (offset, product). */
+const products = (rows, p) => rows.map((row, j) => [j - p, math.dot(rows[p], row)]);
+
+/** 256 colours from `low` over `middle` to `high`, as pixels of a canvas. */
+function palette(low, middle, high) {
+  const bytes = Array.from({ length: 256 }, (_, i) => {
+    const share = Math.abs(i / 127.5 - 1);
+    const end = i < 128 ? low : high;
+    return [...middle.map((value, c) => value + share * (end[c] - value)), 255];
+  });
+  return new Uint32Array(Uint8ClampedArray.from(bytes.flat()).buffer);
+}
+
+/** One pixel for each entry; `most` is the value of the darkest colour on either side. */
+function picture(canvas, rows, most, colours) {
+  const [height, width] = [rows.length, rows[0].length];
+  if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+  const image = new ImageData(width, height);
+  const pixels = new Uint32Array(image.data.buffer);
+  rows.forEach((row, i) => row.forEach((value, j) => {
+    const share = Math.min(1, Math.max(0, 0.5 + (0.5 * value) / most));
+    pixels[i * width + j] = colours[Math.round(255 * share)];
+  }));
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}
+
+const OFFSET = "offset: key position − query position";
+const minus = (text) => text.replace("-", "−");
+const short = (value) => minus(value.toFixed(2));
+const long = (value) => (value < 1000 ? value.toPrecision(3)
+  : Math.round(value).toLocaleString("en-GB").replaceAll(",", "\u202f"));
+
+export default {
+  render({ model, el }) {
+    return ui.widget({
+      model,
+      el,
+      title: "Position explorer",
+      lead: "Choose a scheme and its sizes. See what each position gets, how the score of two "
+        + "positions depends on their distance, and what moving on by k does.",
+    }, (w) => {
+      const [widths, bases] = [w.data("widths"), w.data("bases")];
+      const [longest, nHeads] = [w.data("longest"), w.data("n_heads")];
+      const place = ui.integer(0, longest - 1);
+      w.state({
+        scheme: ui.oneOf(...Object.keys(NAMES)), d_model: ui.oneOf(...widths),
+        length: ui.integer(2, longest), base: ui.oneOf(...bases), position: place, shift: place,
+        pair: ui.integer(0, Math.max(...widths) / 2 - 1), head: ui.integer(1, nHeads),
+      });
+      const scheme = controls.choice(w, "scheme", {
+        label: "Scheme", options: Object.entries(NAMES) });
+      const width = controls.slider(w, "d_model", { label: "Width d_model", values: widths });
+      const length = controls.slider(w, "length", { label: "Positions", min: 2, max: longest });
+      const base = controls.slider(w, "base", { label: "Base", values: bases, format: long });
+      const head = controls.slider(w, "head", { label: "Head", min: 1, max: nHeads,
+        format: (value) => `${value} of ${nHeads}` });
+      const position = controls.slider(w, "position", { label: "Position p", min: 0 });
+      const shift = controls.slider(w, "shift", { label: "Shift k", max: longest - 1 });
+      const pair = controls.slider(w, "pair", { label: "Pair of entries", max: 1 });
+
+      const canvas = ui.h("canvas", { role: "img" });
+      const [here, there] = ["p", "p + k"].map((text) =>
+        ui.h("div", { class: "pe-row", "aria-hidden": "true" }, ui.h("span", { text })));
+      const [least, most] = [ui.h("span"), ui.h("span")];
+      const axes = ui.h("span");
+      const what = ui.h("p", { class: "pe-note" });
+      const map = ui.h("figure", { class: "pe-map" },
+        ui.h("div", { class: "pe-frame" }, canvas, here, there),
+        ui.h("figcaption", { class: "bw-caption" }, axes, ui.h("span",
+          { class: "bw-scale", "aria-hidden": "true" }, least,
+          ui.h("span", { class: "pe-ramp" }), most)));
+      canvas.addEventListener("click", (event) => { // the sliders do the same for the keyboard
+        const at = canvas.getBoundingClientRect();
+        w.set({ position: Math.floor(canvas.height * (event.clientY - at.top) / at.height),
+          pair: Math.floor(canvas.width * (event.clientX - at.left) / at.width / 2) });
+      });
+      const inks = ["pe-low", "pe-middle", "pe-high"].map((name) =>
+        ui.h("span", { class: name, hidden: true }));
+      let colours = null;
+
+      const curve = chart.lines({ title: "Score by offset", height: 210, points: false,
+        x: { label: OFFSET }, y: { label: "score" } });
+      const curveNote = ui.h("p", { class: "pe-note" });
+
+      const [circle, line, arc, start, turned, actual] = [["circle"], ["line", { x1: 0, y1: 0 }],
+        ["path"], ["circle", { r: 4 }], ["circle", { r: 5.5 }],
+        ["rect", { width: 17, height: 17 }]].map(([tag, more], i) => ui.h(tag, { ...more,
+        class: `pe-${["circle", "line", "arc", "start", "turned", "actual"][i]}` }));
+      const dial = ui.h("svg", { viewBox: "-100 -100 200 200", class: "pe-dial", role: "img" },
+        circle, line, arc, start, turned, actual);
+      const facts = ui.h("dl", { class: "pe-facts" });
+      const turn = ui.part("Moving on by k is a turn",
+        ui.h("div", { class: "pe-turn" }, dial, facts));
+      const noTurn = ui.h("p", { class: "pe-note" });
+
+      function drawTurn({ scheme: kind, d_model: d, base: b, position: p, shift: k, pair: i },
+        rows) {
+        const shown = kind !== "alibi" && d % 2 === 0;
+        turn.hidden = !shown;
+        for (const { element } of [pair, shift]) element.hidden = !shown;
+        noTurn.hidden = shown;
+        noTurn.textContent = kind === "alibi"
+          ? "ALiBi has no vectors for positions: it only makes distant keys lose."
+          : `With ${d} entries the last sine has no cosine, so no turn moves it on: M_k needs an `
+            + "even width.";
+        if (!shown) return null;
+        const target = rows[p + k];
+        const moved = shifted(rows[p], k, b, kind);
+        const gap = Math.max(...moved.map((value, j) => Math.abs(value - target[j])));
+        // x and y of a pair: (cos, sin), of rotary the pair itself; y points up
+        const xy = (row) => (kind === "rotary" ? [row[2 * i], row[2 * i + 1]]
+          : [row[2 * i + 1], row[2 * i]]);
+        const [from, to, end] = [rows[p], moved, target].map(xy);
+        const scale = 78 / Math.max(Math.hypot(...from), Math.hypot(...end), 1e-9);
+        const at = ([x, y]) => [scale * x, -scale * y];
+        const radius = scale * Math.hypot(...from);
+        const rate = b ** (-2 * i / d);
+        const angle = Math.atan2(from[1], from[0]);
+        const swept = Math.min(k * rate, 2 * Math.PI);
+        const steps = Array.from({ length: 49 }, (_, s) => angle + (swept * s) / 48);
+        const put = (node, attributes) => Object.entries(attributes).forEach(([name, value]) =>
+          node.setAttribute(name, value));
+        put(circle, { r: radius });
+        put(line, { x2: at(to)[0], y2: at(to)[1] });
+        put(arc, { d: steps.map((a, s) => `${s ? "L" : "M"}${(radius * Math.cos(a)).toFixed(2)} `
+          + `${(-radius * Math.sin(a)).toFixed(2)}`).join("") });
+        put(start, { cx: at(from)[0], cy: at(from)[1] });
+        put(turned, { cx: at(to)[0], cy: at(to)[1] });
+        put(actual, { x: at(end)[0] - 8.5, y: at(end)[1] - 8.5 });
+        const held = gap < 1e-9;
+        dial.setAttribute("aria-label", `Pair ${i} at position ${p}, turned by ${short(k * rate)} `
+          + `radians, ${held ? "meets" : "misses"} the pair at position ${p + k}`);
+        const two = (row) => `(${short(row[2 * i])}, ${short(row[2 * i + 1])})`;
+        const entries = [["● at p", two(rows[p])], ["◉ turned, M_k applied", two(moved)],
+          ["□ at p + k", two(target)], ["turn k·w", `${short(k * rate)} rad`],
+          ["wavelength", `${long((2 * Math.PI) / rate)} positions`],
+          ["largest gap, all pairs", held ? `✓ ${minus(gap.toExponential(0))}`
+            : `✗ ${gap.toFixed(2)}`]];
+        facts.replaceChildren(...entries.flatMap(([name, value]) =>
+          [ui.h("dt", { text: name }), ui.h("dd", { text: value })]));
+        return held;
+      }
+
+      function drawCurve({ scheme: kind, length: n, position: p, head: own }, rows) {
+        const alibi = kind === "alibi";
+        const series = alibi
+          ? [...new Set([own, 1, Math.ceil(nHeads / 2), nHeads])].map((h) => ({ name: `head ${h}`,
+            points: Array.from({ length: n }, (_, t) => [-t, -t * 2 ** (-8 * h / nHeads) || 0]) }))
+          : [...new Set([p, 0, n - 1])].map((q) => ({ name: `from position ${q}`, points: products(rows, q) }));
+        const values = series.flatMap(({ points }) => points.map((point) => point[1]));
+        const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];
+        curve.update(series, { x: { label: OFFSET, min: 1 - n, max: alibi ? 0 : n - 1 },
+          y: { label: alibi ? "added to the score" : "dot product", min: low, max: high },
+          description: `${series.length} curves over ${n} positions` });
+        curveNote.textContent = { alibi: "A straight line down; each head has a slope of its own.",
+          learned: "Three positions, three curves: nothing says that distance counts.",
+        }[kind] ?? "From any position the same curve: only the offset counts.";
+      }
+
+      function paint(state) {
+        const { scheme: kind, length: n } = state;
+        const alibi = kind === "alibi";
+        const even = kind === "rotary" && state.d_model % 2 ? state.d_model + 1 : state.d_model;
+        const p = Math.min(state.position, n - 1);
+        const i = Math.min(state.pair, Math.floor(even / 2) - 1);
+        const own = { ...state, d_model: even, position: p, pair: i };
+        const rows = table({ ...own, length: alibi ? n : p + state.shift + n }, nHeads);
+        const seen = rows.slice(0, n);
+        width.element.hidden = alibi;
+        base.element.hidden = alibi || kind === "learned";
+        head.element.hidden = !alibi;
+        width.element.querySelector("label").textContent =
+          kind === "rotary" ? "Width d_k" : "Width d_model";
+        position.limits(0, n - 1);
+        pair.limits(0, Math.floor(even / 2) - 1);
+
+        colours ??= palette(...inks.map((ink) =>
+          getComputedStyle(ink).color.match(/[\d.]+/g).slice(0, 3).map(Number)));
+        const top = { sinusoidal: 1, learned: 1.5, rotary: Math.SQRT2 }[kind]
+          ?? Math.max(-rows[0][n - 1], 1e-9);
+        picture(canvas, seen, top, colours);
+        canvas.parentNode.style.setProperty("--rows", n);
+        [least.textContent, most.textContent] = [`−${+top.toPrecision(3)}`,
+          alibi ? "0" : `+${+top.toPrecision(3)}`];
+        map.classList.toggle("pe-one-side", alibi);
+        axes.textContent = alibi ? "Rows: query. Columns: key." : "Rows: position. Columns: entry.";
+        canvas.setAttribute("aria-label", alibi ? `Bias of head ${own.head}: ${n} by ${n}`
+          : `${NAMES[kind]}: ${n} positions by ${even} entries, from −${+top.toPrecision(3)} to `
+            + `${+top.toPrecision(3)}`);
+        [[here, p], [there, p + state.shift]].forEach(([mark, row]) => {
+          mark.style.setProperty("--row", row);
+          mark.hidden = row >= n || (mark === there && alibi);
+        });
+        what.textContent = WHAT[kind] + (even === state.d_model ? ""
+          : ` It turns pairs, so ${state.d_model} entries will not do; shown for ${even}.`);
+        drawCurve(own, seen);
+        const held = drawTurn(own, rows);
+        w.say(`${NAMES[kind]}, ${n} positions. ${held === null ? noTurn.textContent
+          : `M_k ${held ? "moves position p to p + k" : "misses position p + k"}`}`);
+      }
+
+      w.add(
+        scheme.element,
+        ui.row(width.element, length.element),
+        ui.row(base.element, head.element, position.element),
+        ui.part("What each position gets", map, what),
+        ui.part("Score by offset", curve.element, curveNote),
+        ui.row(shift.element, pair.element),
+        turn, noTurn, ...inks,
+      );
+      w.draw(paint);
+      const observer = new MutationObserver(() => { // the picture holds colours of the theme
+        colours = null;
+        paint(w.snapshot());
+      });
+      observer.observe(document.documentElement, {
+        attributes: true, attributeFilter: ["data-theme"] });
+      w.onClose(() => observer.disconnect());
+      w.foot();
+    });
+  },
+};
