@@ -232,10 +232,9 @@ export default {
 
       w.add(
         ui.h("div", { class: "bw-columns" },
-          ui.h("div", { class: "ts-left" }, map.element, down),
-          ui.h("div", { class: "ts-controls" }, target.element, heat.element, smooth.element,
-            state.map(({ element }) => element), token.element,
-            entries.map(({ element }) => element))),
+          ui.h("div", { class: "ts-controls" }, map.element, down, target.element),
+          ui.h("div", { class: "ts-controls" }, state.map(({ element }) => element),
+            heat.element, smooth.element, token.element, entries.map(({ element }) => element))),
         table, readOuts, reading,
       );
       w.foot();
