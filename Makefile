@@ -78,5 +78,8 @@ refresh: .venv/test.stamp ## run chapters and store their outputs: make refresh 
 checkpoint: .venv/test.stamp ## train the model that comes with the book again (a minute)
 	$(BIN)/python scripts/make_checkpoint.py
 
+train: .venv/test.stamp ## train a Transformer: make train ARGS="--data DIR --source de --target en"
+	@env -u TQDM_DISABLE PYTHONPATH=book $(BIN)/python -m lib.train $(ARGS)
+
 clean: ## remove what the build made
 	rm -rf _build

@@ -11,7 +11,7 @@ from tests.paths import BOOK, LIB, lib_definitions
 MODULES = sorted(LIB.rglob("*.py"))
 LINES = 250
 # Tools around the subject: used by chapters, not taught by one.
-TOOLS = ("notebook.py", "plots", "checks", "widgets")
+TOOLS = ("notebook.py", "plots", "checks", "widgets", "train.py", "train_")
 
 
 def taught() -> list[str]:

@@ -26,7 +26,8 @@ from torch import nn
 
 from lib.batching import BatchStream
 from lib.config import Config
-from lib.subword import AnyVocabulary, vocabulary_from_json, vocabulary_to_json
+from lib.data import Vocabulary
+from lib.subword import vocabulary_from_json, vocabulary_to_json
 from lib.transformer import Transformer
 
 FORMAT = 1  # raised when a file of the old kind can no longer be read
@@ -151,8 +152,8 @@ def _plain(extra: dict[str, Any]) -> dict[str, Any]:
 def save_model(
     path: str | Path,
     model: Transformer,
-    source_vocab: AnyVocabulary,
-    target_vocab: AnyVocabulary,
+    source_vocab: Vocabulary,
+    target_vocab: Vocabulary,
     about: dict[str, Any] | None = None,
 ) -> None:
     """Write a trained Transformer to one safetensors file: weights, sizes and vocabularies.
@@ -173,7 +174,7 @@ def save_model(
 
 def load_model(
     path: str | Path, device: torch.device | str = "cpu"
-) -> tuple[Transformer, AnyVocabulary, AnyVocabulary]:
+) -> tuple[Transformer, Vocabulary, Vocabulary]:
     """Build the Transformer that `save_model` kept: ready to translate, in evaluation mode.
 
     Returns: the model, the source's vocabulary and the target's.

@@ -15,8 +15,8 @@ from lib.data import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary
 END = "</w>"  # the last piece of a word ends with it
 
 
-class SubwordVocabulary:
-    """A vocabulary of pieces of words, to be used in the place of `lib.data.Vocabulary`.
+class SubwordVocabulary(Vocabulary):
+    """A vocabulary of pieces of words.
 
     `encode` cuts each token into pieces, `decode` puts them together again: tokens go in, tokens
     come out. A token with a letter that was never seen is UNK as a whole.
@@ -70,9 +70,6 @@ class SubwordVocabulary:
             )
         return vocabulary
 
-    def __len__(self) -> int:
-        return len(self.tokens)
-
     def __repr__(self) -> str:
         return f"SubwordVocabulary({len(self)} pieces)"
 
@@ -119,17 +116,14 @@ class SubwordVocabulary:
         return self._tokenizer.to_str()
 
 
-AnyVocabulary = Vocabulary | SubwordVocabulary
-
-
-def vocabulary_to_json(vocabulary: AnyVocabulary) -> str:
+def vocabulary_to_json(vocabulary: Vocabulary) -> str:
     """Write a vocabulary, of words or of sub-words, as JSON. Chapter: 11 (Training)."""
     if isinstance(vocabulary, SubwordVocabulary):
         return json.dumps({"tokenizer": vocabulary.to_text()})
     return json.dumps({"words": vocabulary.tokens[len(SPECIAL) :]})
 
 
-def vocabulary_from_json(text: str) -> AnyVocabulary:
+def vocabulary_from_json(text: str) -> Vocabulary:
     """Make again what `vocabulary_to_json` wrote. Chapter: 11 (Training).
 
     Errors: ValueError for other text.
