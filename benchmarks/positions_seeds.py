@@ -6,13 +6,15 @@ The chapter trains seed 0 with the same settings: one layer, windows of 64 chara
 gives the mean loss of the last 50 steps, then the loss on the held-out text in each stretch of 64
 positions of windows of 256, which start every 64 characters, so that all stretches judge nearly
 the same text. "shuffled" is the sinusoidal table with its rows in a random order, the first 64
-among themselves: the same vectors, but no shift matrix leads from one to another.
+among themselves: the same vectors, but no shift matrix leads from one to another. The last column
+is the last stretch once more, with no key further back than in training.
 """
 
 import argparse
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import torch
 
@@ -21,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 from lib.characters import character_vocabulary, loss_by_position, python_topics, train_on_text
 from lib.config import Config
 from lib.language_model import LanguageModel
+from lib.masks import causal_mask, window_mask
 from lib.notebook import seed_everything
 from lib.positions import SCHEMES
 
@@ -38,6 +41,12 @@ def make_model(scheme: str, n_characters: int) -> LanguageModel:
     return model
 
 
+def near_and_causal(n_queries: int, n_keys: int, **options) -> torch.Tensor:
+    return causal_mask(n_queries, n_keys, **options) & window_mask(
+        n_queries, LENGTH - 1, n_keys, **options
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -47,8 +56,8 @@ def main() -> None:
     vocabulary = character_vocabulary()
     text, held_out = (torch.tensor(vocabulary.encode(list(t))) for t in python_topics())
     stretches = [f"{start}-{start + LENGTH}" for start in range(0, LONGEST, LENGTH)]
-    print("| scheme | seed | CPU s | training | " + " | ".join(stretches) + " |")
-    print("|" + " --- |" * (4 + len(stretches)))
+    print("| scheme | seed | CPU s | training | " + " | ".join(stretches) + " | near keys |")
+    print("|" + " --- |" * (5 + len(stretches)))
     for scheme in arguments.schemes:
         for seed in arguments.seeds:
             seed_everything(seed)
@@ -57,7 +66,10 @@ def main() -> None:
             losses = train_on_text(model, text, arguments.steps, LR, length=LENGTH, seed=seed)
             seconds = time.process_time() - start
             judged = loss_by_position(model, held_out, LONGEST, stride=LENGTH)
+            with mock.patch("lib.transformer.causal_mask", near_and_causal):
+                near = loss_by_position(model, held_out, LONGEST, stride=LENGTH)
             figures = [sum(losses[-50:]) / 50, *judged.view(-1, LENGTH).mean(1).tolist()]
+            figures.append(near[-LENGTH:].mean().item())
             shown = " | ".join(f"{x:.2f}" for x in figures)
             print(f"| {scheme} | {seed} | {seconds:.1f} | {shown} |", flush=True)
 
