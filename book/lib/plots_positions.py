@@ -26,14 +26,14 @@ def plot_table(table: Float[Tensor, "time d_model"], axes: Axes | None = None) -
 
 
 def plot_by_offset(
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    curves: Mapping[str, tuple[Sequence[int], Sequence[float]]],
     ylabel: str,
     axes: Axes | None = None,
 ) -> Axes:
     """Draw curves over the offset from query to key; each is its offsets and its values."""
     axes = axes or new_axes()
-    styles = ("-", "--", ":", "-.")
-    for (name, (offsets, values)), colour, style in zip(curves.items(), COLOURS, styles * 2):
+    looks = zip(COLOURS, ("-", "--", ":", "-."), strict=False)
+    for (name, (offsets, values)), (colour, style) in zip(curves.items(), looks, strict=False):
         axes.plot(offsets, values, color=colour, linestyle=style, linewidth=2, label=name)
     axes.set(xlabel="offset: key position - query position", ylabel=ylabel)
     axes.legend(frameon=False)
