@@ -13,7 +13,7 @@ export TQDM_DISABLE = 1
 export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help book serve test lint unit notebooks site setup setup-test refresh checkpoint bench clean
+.PHONY: help book serve test lint gpu unit notebooks site setup setup-test refresh checkpoint bench clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | sort | awk -F': ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ lint: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(BIN)/zizmor --offline --quiet .github
 
 unit: .venv/test.stamp
 	$(PYTEST) tests --ignore=tests/browser --ignore=tests/test_book.py -n $(WORKERS) --dist worksteal
@@ -69,6 +72,11 @@ notebooks: .venv/test.stamp
 
 site: setup-test book
 	$(PYTEST) tests/browser tests/test_book.py -n $(WORKERS) --dist worksteal
+
+gpu: setup-test ## the notebooks and the GPU tests on this machine's GPU
+	@$(BIN)/python -c "import sys, torch; torch.cuda.is_available() or sys.exit('expected a CUDA device, found none')"
+	$(PYTEST) tests -m gpu
+	$(MAKE) notebooks WORKERS=1
 
 # --- upkeep -----------------------------------------------------------------------------------
 
