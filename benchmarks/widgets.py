@@ -40,12 +40,19 @@ GOAL = 16
 LARGEST = {
     "heads_explorer": lambda: HeadsExplorer(512, 8, time=64),
     "learning_rate": lambda: LearningRateExplorer(total=300_000, warmup=8000, step=7),
-    "mask_builder": lambda: MaskBuilder(12, lengths=9, radius=2, n_layers=6),
+    "mask_builder": lambda: MaskBuilder(
+        64, lengths=57, causal=True, radius=9, n_layers=6, by_hand={(13, 37): True}
+    ),
     "norm_explorer": lambda: NormExplorer(24, norm="post", residual=True, scale=1, d_model=64),
     "position_explorer": lambda: PositionExplorer("sinusoidal", 512, length=64),
     "self_attention_explorer": lambda: SelfAttentionExplorer(
-        {f"w{i}": [0.1 * i - 0.2 * k for k in range(8)] for i in range(8)},
-        " ".join(f"w{i}" for i in range(8)),
+        {"red": [1.0, 0.5], "fox": [-0.25, 1.5]},
+        "red fox",
+        random=(64, 512),
+        spread=0.3,
+        scaled=True,
+        causal=True,
+        positions=True,
     ),
     "softmax_scale": lambda: SoftmaxScaleExplorer(1024, n_keys=64),
     "tied_softmax": lambda: TiedSoftmaxExplorer(

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "lib" / "widgets"
-SHARED = ("math", "ui", "controls", "chart", "grid")
+SHARED = ("math", "ui", "controls", "walk", "raster", "grid", "chart")
 EXPORT = re.compile(r"^export default ", re.MULTILINE)
 USED = re.compile(r'class="book-widget" data-module="([^"]*)"')
 
@@ -33,7 +33,7 @@ def widget_script(name: str, source: Path) -> str:
     if others or len(EXPORT.findall(text)) != 1:
         raise ValueError(
             f"expected {name}.js to hold one `export default` and no import, got {others}; "
-            "the shared names math, ui, controls, chart and grid are there without an import"
+            f"the shared names {', '.join(SHARED)} are there without an import"
         )
     css = source / f"{name}.css"
     style = css.read_text(encoding="utf-8") if css.is_file() else ""

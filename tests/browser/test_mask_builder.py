@@ -138,7 +138,15 @@ def test_keyboard_walks_and_flips(stage):
     page.get_by_role("checkbox").focus()
     page.keyboard.press("Tab")  # the window's slider
     page.keyboard.press("Tab")  # one stop for the whole grid
-    for key in ("End", "ArrowLeft", "ArrowDown", "ArrowRight", "ArrowRight", "Space"):
+    for key in (
+        "Control+Home",
+        "End",
+        "ArrowLeft",
+        "ArrowDown",
+        "ArrowRight",
+        "ArrowRight",
+        "Space",
+    ):
         page.keyboard.press(key)
     expected = causal_mask(4)
     expected[1, 3] = True
@@ -277,6 +285,94 @@ def test_bad_state_in_the_address_is_ignored(stage):
     query = "?mask_builder.lengths=a,b&mask_builder.by_hand=9&mask_builder.n_layers=0"
     page = stage.show(MaskBuilder(3, causal=True), query=query)
     assert mask_of(page) == causal_mask(3).tolist()
-    query = "?mask_builder.by_hand=0.2t_40.0t&mask_builder.row=12&mask_builder.length=12"
+    query = "?mask_builder.by_hand=0.2t_40.0t&mask_builder.row=64&mask_builder.length=64"
     page = stage.show(MaskBuilder(3, causal=True), query=query)
     assert mask_of(page)[0] == [True, False, True]
+
+
+# --- up to 64 positions -----------------------------------------------------------------------
+
+
+def picture(page, which: int) -> list[list[bool]]:
+    """Which cells of a large map are dark: 0 the mask, 1 the Jacobian (by the mask)."""
+    page.wait_for_timeout(100)
+    side = 10
+    dark = (
+        page.locator(".bw-raster-body > canvas")
+        .nth(which)
+        .evaluate(
+            f"""(canvas) => {{ const [n, m] = [canvas.height / {side}, canvas.width / {side}];
+          const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+          const at = (i, j) => 4 * (({side} * i + 7) * canvas.width + {side} * j + 3);
+          return Array.from({{ length: n }}, (_, i) => Array.from({{ length: m }}, (__, j) =>
+            data[at(i, j) + 3] === 255 && data[at(i, j)] === 0)); }}"""
+        )
+    )
+    return dark
+
+
+LARGE = {
+    "all": {"n_queries": 64, "lengths": 57, "causal": True, "radius": 9},
+    "cross": {"n_queries": 3, "n_keys": 61, "lengths": 59},
+    "hand": {"n_queries": 37, "causal": True, "by_hand": {(5, 31): True, (30, 2): False}},
+}
+
+
+@pytest.mark.parametrize("name", sorted(LARGE))
+def test_large_mask_is_that_of_the_library(stage, name):
+    widget = MaskBuilder(**LARGE[name])
+    page = stage.show(widget)
+    assert picture(page, 0) == widget.mask().tolist()
+    names = {"torch": torch, **vars(lib.masks)}
+    exec(page.locator(".mb-code").inner_text(), names)
+    assert names["mask"].expand(1, *widget.mask().shape)[0].tolist() == widget.mask().tolist()
+    for k, convert in ((0, sdpa_mask), (2, additive_mask)):
+        row = eval(
+            page.locator(".mb-form")
+            .nth(k)
+            .locator("code")
+            .nth(1)
+            .inner_text()
+            .replace("inf", "float('inf')")
+        )
+        assert [bool(v) if k == 0 else v == 0 for v in row] == widget.mask()[2].tolist()
+        assert convert(widget.mask())[2].shape == (len(row),)
+
+
+def test_large_mask_is_walked_and_flipped_by_the_keyboard(stage):
+    page = stage.show(MaskBuilder(64, causal=True, n_layers=2))
+    page.get_by_role("slider", name="Window").focus()
+    page.keyboard.press("Tab")
+    for key in ("Control+Home", "PageDown", "ArrowDown", "End", "ArrowLeft", "Space"):
+        page.keyboard.press(key)
+    expected = causal_mask(64)
+    expected[9, 62] = True
+    assert picture(page, 0) == expected.tolist()
+    cell = page.locator("[role=gridcell]:focus")
+    expect(cell).to_have_attribute("aria-label", "9 il → 62: True, by hand")
+    leak = page.locator(".mb-line", has_text="A leak")
+    expect(leak).to_have_text("✗ A leak: output 9 il depends on 62, which comes after it.")
+    expect(page.locator(".mb-line", has_text="depends on 63 of 64")).to_contain_text("0 to 62")
+    page.keyboard.press("Enter")
+    assert picture(page, 0) == causal_mask(64).tolist()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("grid").nth(1).locator(":focus")).to_have_attribute(
+        "aria-label", "9 il → 0 <bos>: depends"
+    )
+    assert stage.violations(page) == []
+
+
+def test_small_and_large_change_places(stage):
+    page = stage.show(MaskBuilder(7, causal=True))
+    slide(page, "Tokens", 64)
+    assert picture(page, 0) == causal_mask(64).tolist()
+    slide(page, "Tokens", 16)
+    assert mask_of(page) == causal_mask(16).tolist()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_largest_is_accessible_and_fits(stage, theme, width):
+    page = stage.show(MaskBuilder(64, lengths=57, radius=9), theme=theme, width=width)
+    assert stage.violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

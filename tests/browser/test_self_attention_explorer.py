@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from playwright.sync_api import expect
 
 from lib.attention import scaled_dot_product_attention
 from lib.masks import causal_mask
@@ -113,3 +114,253 @@ def test_arithmetic_follows_sliders_and_pointer(stage):
 def test_a_masked_score_says_so(stage):
     page = stage.show(SelfAttentionExplorer(WORDS, "red fox", causal=True, key=1))
     assert "masked" in page.locator(".sa-lines").inner_text()
+
+
+# --- by the keyboard --------------------------------------------------------------------------
+
+
+def read_lines(page) -> dict[str, str]:
+    """The arithmetic as shown: what is spelt out, and the text."""
+    terms, texts = (page.locator(f".sa-lines {tag}").all_inner_texts() for tag in ("dt", "dd"))
+    return dict(zip(terms, texts, strict=True))
+
+
+def dashed(value: float) -> str:
+    return f"= {value:.4f}".replace("-", "−")
+
+
+def test_each_map_is_one_stop_of_the_tab_key(stage):
+    page = stage.show(SelfAttentionExplorer(WORDS, "red fox runs", query=1, key=2, entry=1))
+    expect(page.get_by_role("grid")).to_have_count(3)
+    expect(page.locator("td[tabindex='0']")).to_have_count(3)
+    page.get_by_label("Key (column)").focus()
+    titles = []
+    for _ in range(3):
+        page.keyboard.press("Tab")
+        titles.append(page.evaluate("document.activeElement.title"))
+    scores, weights, output = expected("red fox runs")
+    assert titles == [
+        f"fox → runs: {scores[1, 2]:.2f}",
+        f"fox → runs: {weights[1, 2]:.2f}",
+        f"fox → 2: {output[1, 1]:.2f}",
+    ], "a map is entered where the reader left it"
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Entry 1")).to_be_focused()
+
+
+def test_every_number_is_spelt_out_by_the_keyboard_alone(stage):
+    """A walk through all cells of the three maps reads the same arithmetic as a pointer does."""
+    page = stage.show(SelfAttentionExplorer(WORDS, "red fox runs fox"))
+    scores, weights, output = expected("red fox runs fox")
+    page.get_by_label("Key (column)").focus()
+    for which, values in enumerate((scores, weights, output)):
+        page.keyboard.press("Tab")
+        page.keyboard.press("Control+Home")
+        for i, row in enumerate(values):
+            for j, value in enumerate(row):
+                by_key = read_lines(page)
+                assert dashed(value) in list(by_key.values())[which], (which, i, j)
+                cell = page.locator(".bw-map").nth(which).locator("tbody tr").nth(i).locator("td")
+                if i == j:  # the pointer over another cell, and back
+                    cell.nth(2 - i % 2).hover()
+                    cell.nth(j).hover()
+                    assert read_lines(page) == by_key
+                    page.mouse.move(1, 1)
+                page.keyboard.press("ArrowRight")
+            page.keyboard.press("ArrowDown")
+            page.keyboard.press("Home")
+
+
+def test_screen_reader_hears_the_arithmetic_of_the_cell(stage):
+    page = stage.show(SelfAttentionExplorer(WORDS, "red fox runs"))
+    grid = page.get_by_role("grid", name="Outputs")
+    grid.locator("td[tabindex='0']").focus()
+    page.keyboard.press("Control+End")
+    output = expected("red fox runs")[2]
+    status = page.get_by_role("status")
+    expect(status).to_contain_text("Output of runs, entry 3: ")
+    expect(status).to_contain_text(dashed(output[2, 2]))
+    expect(grid.locator("td:focus")).to_have_text(f"{output[2, 2]:.2f}")
+    assert stage.violations(page) == []
+
+
+def test_enter_keeps_a_cell_and_escape_or_leaving_lets_go(stage):
+    page = stage.show(SelfAttentionExplorer(WORDS, "red fox runs"))
+    start = read_lines(page)
+    page.get_by_label("Key (column)").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowDown")
+    walked = read_lines(page)
+    assert "Score, fox → runs" in walked
+    expect(page.get_by_label("Query (row)")).to_have_value("0")  # reading changes nothing
+    page.keyboard.press("Escape")
+    assert read_lines(page) == start
+    expect(page.locator("td:focus")).to_have_attribute("title", "red → red: 1.81")
+    page.keyboard.press("End")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    assert read_lines(page) == start, "once the focus has left, the chosen pair is back"
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.get_by_label("Key (column)").focus()
+    assert "Output of red, entry 3" in read_lines(page)
+    page.get_by_role("grid", name="Weights").locator("td[tabindex='0']").focus()
+    for key in ("ArrowDown", "ArrowRight", "Space"):
+        page.keyboard.press(key)
+    expect(page.get_by_label("Query (row)")).to_have_value("1")
+    expect(page.get_by_label("Key (column)")).to_have_value("1")
+
+
+# --- up to 64 tokens of 512 numbers -----------------------------------------------------------
+
+
+def drawn(page, tokens: int, width: int, spread: float, seed: int) -> torch.Tensor:
+    """The vectors as the shared generator draws them."""
+    rows = page.evaluate(
+        "([n, width, seed]) => { const draw = bookWidgets.shared.math.normal(seed);"
+        " return Array.from({ length: n }, () => Array.from({ length: 512 }, draw)"
+        ".slice(0, width)); }",
+        [tokens, width, seed],
+    )
+    return spread * torch.tensor(rows, dtype=torch.float64)
+
+
+def large(page, caption: str):
+    return page.get_by_role("grid", name=caption)
+
+
+@pytest.mark.parametrize(("tokens", "width"), [(64, 512), (37, 8), (13, 128)])
+def test_large_maps_hold_the_librarys_numbers(stage, tokens, width):
+    widget = SelfAttentionExplorer(
+        WORDS, "red", random=(tokens, width), spread=0.3, seed=7, scaled=True, causal=True
+    )
+    page = stage.show(widget)
+    x = drawn(page, tokens, width, 0.3, 7)
+    output, weights = scaled_dot_product_attention(
+        x, x, x, causal_mask(tokens), return_weights=True
+    )
+    choose = torch.Generator().manual_seed(tokens)
+    for _ in range(5):
+        i = torch.randint(1, tokens, (), generator=choose).item()
+        j = torch.randint(0, i, (), generator=choose).item()
+        k = torch.randint(0, width, (), generator=choose).item()
+        page.evaluate(
+            "([query, key, entry]) => { const url = new URL(location.href);"
+            " for (const [name, value] of Object.entries({ query, key, entry }))"
+            "   url.searchParams.set(`self_attention_explorer.${name}`, value);"
+            " history.replaceState(null, '', url); }",
+            [i, j, k],
+        )
+        page.reload()
+        page.wait_for_selector(".bw")
+        texts = list(read_lines(page).values())
+        assert dashed((x[i] @ x[j]) / width**0.5) in texts[0]
+        assert dashed(weights[i, j]) in texts[1]
+        assert dashed(output[i, k]) in texts[2]
+        cell = large(page, "Weights").get_by_role("gridcell")
+        expect(cell).to_have_attribute("aria-label", f"t{i} → t{j}: {weights[i, j]:.2f}")
+
+
+def test_large_map_is_walked_by_the_keyboard(stage):
+    page = stage.show(SelfAttentionExplorer(WORDS, "red", random=(64, 512), spread=0.2))
+    x = drawn(page, 64, 512, 0.2, 0)
+    output, _ = scaled_dot_product_attention(x * 512**0.5, x, x, return_weights=True)
+    page.get_by_label("Key (column)").focus()
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    grid = large(page, "Outputs")
+    expect(grid.locator(":focus")).to_have_count(1)
+    assert (grid.get_attribute("aria-rowcount"), grid.get_attribute("aria-colcount")) == (
+        "64",
+        "512",
+    )
+    for key in ("PageDown", "ArrowDown", "ArrowDown", "End", "ArrowLeft"):
+        page.keyboard.press(key)
+    cell = grid.locator("[role=gridcell]:focus")
+    expect(cell).to_have_attribute("aria-label", f"t10 → 511: {output[10, 510]:.2f}")
+    expect(cell).to_have_attribute("aria-colindex", "511")
+    expect(grid.get_by_role("row")).to_have_attribute("aria-rowindex", "11")
+    assert dashed(output[10, 510]) in read_lines(page)["Output of t10, entry 511"]
+    box, view = cell.bounding_box(), page.locator(".bw").bounding_box()
+    assert view["x"] < box["x"] < view["x"] + view["width"], "the cell is scrolled into view"
+    expect(page.get_by_role("status")).to_contain_text("Output of t10, entry 511")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Query (row)")).to_have_attribute("aria-valuetext", "t10")
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("Escape")
+    expect(grid.locator("[role=gridcell]:focus")).to_have_attribute("aria-colindex", "511")
+    assert stage.violations(page) == []
+
+
+def test_pointer_reads_and_picks_in_a_large_map(stage):
+    page = stage.show(SelfAttentionExplorer(WORDS, "red", random=(32, 16)))
+    body = large(page, "Scores").locator(".bw-raster-body")
+    box = body.bounding_box()
+    spot = {"x": box["width"] * 20.5 / 32, "y": box["height"] * 5.5 / 32}
+    body.hover(position=spot)
+    assert "Score, t5 → t20" in read_lines(page)
+    page.mouse.move(1, 1)
+    assert "Score, t0 → t0" in read_lines(page)
+    body.click(position=spot)
+    expect(page.get_by_label("Query (row)")).to_have_value("5")
+    expect(page.get_by_label("Key (column)")).to_have_value("20")
+
+
+def test_picture_shows_the_weights_in_the_shades_of_the_tables(stage):
+    """The pixels rise with the weights, masked ones are clear, and the theme repaints them."""
+    page = stage.show(SelfAttentionExplorer(WORDS, "red", random=(40, 4), causal=True))
+    pixels = """(canvas) => { const { width, height } = canvas;
+      return [...canvas.getContext("2d").getImageData(0, 0, width, height).data]; }"""
+    canvas = large(page, "Weights").locator("canvas")
+    page.wait_for_timeout(100)
+    x = drawn(page, 40, 4, 1.0, 0)
+    _, weights = scaled_dot_product_attention(x * 2, x, x, causal_mask(40), return_weights=True)
+    light = torch.tensor(canvas.evaluate(pixels)).view(40, 40, 4)
+    assert ((light[..., 3] == 255) == causal_mask(40)).all()
+    seen = light[..., 1][causal_mask(40)].float()  # the green of #edf3f9 falls to that of #002a55
+    share = weights[causal_mask(40)].float()
+    order = share.argsort()
+    assert (seen[order].diff()[share[order].diff() > 1 / 64] <= 0).all()
+    assert seen.max() == 0xF3
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.wait_for_timeout(200)
+    dark = torch.tensor(canvas.evaluate(pixels)).view(40, 40, 4)
+    assert dark[39, 0, 0] != light[39, 0, 0]
+    assert dark[..., 1][causal_mask(40)].min() == 0x2A
+
+
+def test_sizes_change_in_the_page_and_the_sentence_comes_back(stage):
+    page = stage.show(SelfAttentionExplorer(WORDS, "red fox runs"))
+    expect(page.get_by_label("Tokens")).to_be_hidden()
+    page.get_by_role("radio", name="Random").check()
+    expect(page.get_by_role("textbox", name="Sentence")).to_be_hidden()
+    page.get_by_label("Tokens").press("End")
+    page.get_by_role("slider", name="Width").press("End")
+    assert large(page, "Outputs").get_attribute("aria-colcount") == "512"
+    before = read_lines(page)
+    page.get_by_label("Draw").press("ArrowRight")
+    assert read_lines(page) != before
+    page.get_by_label("Tokens").press("Home")
+    expect(page.locator(".bw-map").first.locator("tbody td")).to_have_count(1)
+    page.get_by_role("radio", name="Known words").check()
+    assert_shown(page, "red fox runs")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_largest_is_accessible_and_fits(stage, theme, width):
+    widget = SelfAttentionExplorer(WORDS, "red", random=(64, 512), causal=True)
+    page = stage.show(widget, theme=theme, width=width)
+    assert stage.violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_long_sentence_of_known_words_is_a_picture_too(stage):
+    sentence = " ".join(["red", "fox", "runs", "away"] * 16)
+    page = stage.show(SelfAttentionExplorer(WORDS, sentence, query=63, key=62))
+    _, weights, _ = expected(sentence)
+    cell = large(page, "Weights").get_by_role("gridcell")
+    expect(cell).to_have_attribute("aria-label", f"away → runs: {weights[63, 62]:.2f}")

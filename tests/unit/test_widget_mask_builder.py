@@ -5,15 +5,15 @@ import re
 import pytest
 
 from lib.masks import causal_mask
-from lib.widgets.mask_builder import KEY_TOKENS, MOST, QUERY_TOKENS, MaskBuilder
+from lib.widgets.mask_builder import MOST, MaskBuilder
 
 
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        ({"n_queries": 0}, "n_queries: expected a whole number from 1 to 12, got 0"),
-        ({"n_queries": 13}, "n_queries: expected a whole number from 1 to 12, got 13"),
-        ({"n_keys": 0}, "n_keys: expected a whole number from 1 to 12, got 0"),
+        ({"n_queries": 0}, "n_queries: expected a whole number from 1 to 64, got 0"),
+        ({"n_queries": 65}, "n_queries: expected a whole number from 1 to 64, got 65"),
+        ({"n_keys": 0}, "n_keys: expected a whole number from 1 to 64, got 0"),
         ({"n_keys": 5, "causal": True}, "expected neither causal nor radius in cross-attention"),
         ({"n_keys": 5, "radius": 0}, "got n_keys=5, causal=False, radius=0; both compare"),
         ({"lengths": 8}, "lengths: expected a whole number from 0 to 7, got 8"),
@@ -28,9 +28,8 @@ from lib.widgets.mask_builder import KEY_TOKENS, MOST, QUERY_TOKENS, MaskBuilder
             r"column of \(0, 2\): .* 0 to 1, got 2",
         ),
         ({"n_layers": 0}, "n_layers: expected a whole number from 1 to 12, got 0"),
-        ({"query_tokens": ["a"]}, "query_tokens: expected 2 to 12 tokens, got 1"),
-        ({"key_tokens": ["a"] * 13}, "key_tokens: expected 2 to 12 tokens, got 13"),
-        ({"query_tokens": ["a", "b"]}, "n_queries: expected a whole number from 1 to 2, got 7"),
+        ({"query_tokens": ["a"]}, "query_tokens: expected 2 to 64 tokens, got 1"),
+        ({"key_tokens": ["a"] * 65}, "key_tokens: expected 2 to 64 tokens, got 65"),
     ],
 )
 def test_start_that_cannot_be_says_why(start, message):
@@ -38,10 +37,11 @@ def test_start_that_cannot_be_says_why(start, message):
         MaskBuilder(**start)
 
 
-def test_default_tokens_fill_the_largest_matrix():
-    assert len(QUERY_TOKENS) == len(KEY_TOKENS) == MOST
+def test_positions_beyond_the_labels_show_their_number():
     assert MaskBuilder(MOST).mask().shape == (MOST, MOST)
     assert MaskBuilder(2, MOST).mask().shape == (2, MOST)
+    html = MaskBuilder(4, causal=True, query_tokens=["<a>", "b"]).static_html()
+    assert re.findall('<th scope="row">(.*?)</th>', html) == ["&lt;a&gt;", "b", "2", "3"]
 
 
 def test_mask_holds_every_rule_and_then_the_cells():

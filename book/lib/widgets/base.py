@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 
 import anywidget
 
-SHARED = ("math.js", "ui.js", "controls.js", "chart.js", "grid.js")  # before every module
+# Before every module, in this order
+SHARED = ("math.js", "ui.js", "controls.js", "walk.js", "raster.js", "grid.js", "chart.js")
 MAX_BYTES = 200_000
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 

@@ -1,7 +1,7 @@
 // What the widgets draw: a heat map, a list of bars, lines over an axis.
 // Queries are rows and keys are columns. Colour never says anything alone.
 const chart = (() => {
-  const { h, hidden } = ui;
+  const { h } = ui;
   const TURN = 0.59; // from this share on, text on a shade changes colour; a test holds the contrast
   const isOpen = (value) => typeof value === "number" && Number.isFinite(value);
 
@@ -13,68 +13,54 @@ const chart = (() => {
     return node;
   }
 
+  const STEPS = 64; // shades of a large map
+  const RAMP = Array.from({ length: STEPS + 1 }, (_, k) =>
+    `color-mix(in oklab, var(--bw-high) ${(100 * k) / STEPS}%, var(--bw-low))`);
+
   /**
-   * A map of numbers as a table. Options: caption, rows and columns (their labels), rowTitle and
-   * columnTitle (what a row and a column are), digits, numbers (write them into the cells),
-   * max (the value of the darkest colour), onPick(row, column) for a pointer; give the keyboard a
-   * control of its own. A value that is null stands for "may not attend" and is hatched.
-   * Returns { element, update(values, { rows, columns, max }), outline(row, column) }.
+   * A map of numbers: a table, or one picture where a side is too long for it. Options: caption,
+   * rowTitle and columnTitle (what a row and a column are), digits, numbers (write them into the
+   * cells), max (the value of the darkest colour). Cells can be walked through, by arrow keys as
+   * with a pointer, if one of these is given: onRead(row, column, byKey), also without arguments
+   * when no cell is read any more; onPick(row, column) for a click, Space or Enter.
+   * A value that is null stands for "may not attend" and is hatched.
+   * Returns { element, update(values, { rows, columns, max }), outline(row, column) }, with the
+   * names of rows and columns.
    */
-  function heatMap({ caption, rows = [], columns = [], rowTitle = "query", columnTitle = "key",
-    digits = 2, numbers = false, max = 1, onPick }) {
-    const table = h("table", { class: `bw-map${numbers ? " bw-numbers" : ""}` });
+  function heatMap({ caption, rowTitle = "query", columnTitle = "key", digits = 2,
+    numbers = false, max = 1, onRead, onPick }) {
     const top = h("span", { text: "1" });
-    const scroll = h("div", { class: "bw-scroll", role: "group", "aria-label": caption }, table);
-    new ResizeObserver(() => { // only what scrolls needs a stop of the Tab key
-      scroll.toggleAttribute("tabindex", scroll.scrollWidth > scroll.clientWidth);
-      if (scroll.hasAttribute("tabindex")) scroll.tabIndex = 0;
-    }).observe(scroll);
-    const element = h("figure", { class: "bw-figure" }, scroll,
-      h("figcaption", { class: "bw-caption" },
-        h("span", { text: `Rows: ${rowTitle}. Columns: ${columnTitle}.` }),
-        h("span", { class: "bw-scale", "aria-hidden": "true" },
-          h("span", { text: "0" }), h("span", { class: "bw-ramp" }), top)));
-    let labels = { rows, columns, max };
-    let outlined = [null, null];
-    let cells = [];
-    table.addEventListener("click", (event) => {
-      const cell = event.target.closest("td");
-      if (cell && onPick) onPick(cell.parentNode.rowIndex - 1, cell.cellIndex - 1);
-    });
-
-    function cell(value, i, j) {
-      const shown = isOpen(value) ? value.toFixed(digits) : "masked";
-      const where = `${labels.rows[i]} → ${labels.columns[j]}: ${shown}`;
-      const node = h("td", { title: where, class: isOpen(value) ? "" : "bw-masked" },
-        numbers && isOpen(value) ? h("span", { text: shown }) : hidden(shown));
-      return isOpen(value) ? shade(node, value / labels.max) : node;
-    }
-
-    function outline(row = null, column = null) {
-      outlined = [row, column];
-      cells.forEach((line, i) => {
-        line[0].parentNode.classList.toggle("bw-current", i === row);
-        line.forEach((node, j) => node.classList.toggle("bw-current-column", j === column));
-      });
-    }
+    const scale = h("span", { class: "bw-scale", "aria-hidden": "true" },
+      h("span", { text: "0" }), h("span", { class: "bw-ramp" }), top);
+    let labels = { rows: [], columns: [], max };
+    const map = grid.map({ caption, rowTitle, columnTitle, scale, onRead, onPick,
+      most: numbers ? 12 : 32, look: numbers ? "bw-numbers" : "", blank: () => h("span") });
 
     return {
-      element,
-      outline,
+      element: map.element,
+      outline: map.outline,
       update(values, changes = {}) {
         labels = { ...labels, ...changes };
+        const { rows, columns } = labels;
         top.textContent = String(labels.max);
-        table.style.setProperty("--columns", labels.columns.length);
-        const corner = h("td", { class: "bw-corner" });
-        const heads = labels.columns.map((text) =>
-          h("th", { scope: "col" }, h("span", { text })));
-        cells = values.map((line, i) => line.map((value, j) => cell(value, i, j)));
-        table.replaceChildren(
-          h("caption", { class: "bw-hidden", text: caption }),
-          h("thead", {}, h("tr", {}, corner, heads)),
-          h("tbody", {}, cells.map((line, i) =>
-            h("tr", {}, h("th", { scope: "row", text: labels.rows[i] }), line))));
-        outline(...outlined);
+        const text = (value) => (isOpen(value) ? value.toFixed(digits) : "masked");
+        const describe = (i, j) => `${rows[i]} → ${columns[j]}: ${text(values[i][j])}`;
+        map.update({ rows, columns, describe, colours: RAMP, side: 1,
+          fill(cell, i, j) {
+            const open = isOpen(values[i][j]);
+            cell.title = describe(i, j);
+            cell.classList.toggle("bw-masked", !open);
+            cell.firstChild.className = numbers && open ? "" : "bw-hidden";
+            cell.firstChild.textContent = text(values[i][j]);
+            if (open) shade(cell, values[i][j] / labels.max);
+            else cell.removeAttribute("style");
+          },
+          paint(pixels, width, inks) {
+            values.forEach((line, i) => line.forEach((value, j) => {
+              const share = Math.min(1, Math.max(0, value / labels.max));
+              pixels[i * width + j] = isOpen(value) ? inks[Math.round(STEPS * share)] : 0;
+            }));
+          } });
       },
     };
   }

@@ -1,98 +1,176 @@
-// A matrix to read cell by cell and, where cells can be picked, to walk in with the arrow keys.
+// A matrix as a table whose cells can be walked through, or, where it is large, as one picture.
 const grid = (() => {
   const { h, hidden } = ui;
 
   /**
-   * A matrix of signs. Options: caption, rowTitle, columnTitle; onMove(row), onPick(row, column),
-   * with which the cells are a grid: arrows move, Space and a click pick.
-   * Returns { element, update(cells, rows, columns, row) }, where a cell is { kind, sign, words }.
+   * A matrix as a table. Options: caption, look (a class), blank() -> an empty cell's content, and
+   * for cells to walk through onRead, onMove, onPick (see `walk`).
+   * Returns { element, update({ rows, columns, fill }), outline(row, column) }; fill(td, i, j)
+   * writes a cell.
    */
-  function cells({ caption, rowTitle, columnTitle, onMove, onPick }) {
-    const table = h("table", {
-      class: "bw-map bw-cells", role: onPick && "grid", "aria-label": caption });
-    const scroll = h("div", onPick ? { class: "bw-scroll" }
-      : { class: "bw-scroll", role: "group", "aria-label": caption }, table);
-    const element = h("figure", { class: "bw-figure" }, scroll, h("figcaption",
-      { class: "bw-caption" }, h("span", { text: `Rows: ${rowTitle}. Columns: ${columnTitle}.` })));
-    let nodes = [];
-    let at = [0, 0]; // the cell that the Tab key reaches
-    if (!onPick) {
+  function table({ caption, look, blank, ...on }) {
+    const walkable = Object.values(on).some(Boolean);
+    const node = h("table", { class: `bw-map ${look}`, role: walkable && "grid",
+      "aria-label": caption });
+    const element = h("div", walkable ? { class: "bw-scroll" }
+      : { class: "bw-scroll", role: "group", "aria-label": caption }, node);
+    let cells = [];
+    let stop = null; // the cell that the Tab key reaches
+    if (!walkable) {
       new ResizeObserver(() => { // only what scrolls needs a stop of the Tab key
-        if (scroll.scrollWidth > scroll.clientWidth) scroll.tabIndex = 0;
-        else scroll.removeAttribute("tabindex");
-      }).observe(scroll);
+        if (element.scrollWidth > element.clientWidth) element.tabIndex = 0;
+        else element.removeAttribute("tabindex");
+      }).observe(element);
     }
-
-    function move(i, j, focus) {
-      nodes[at[0]]?.[at[1]]?.setAttribute("tabindex", -1);
-      at = [[i, nodes.length], [j, nodes[0].length]]
-        .map(([place, size]) => Math.min(size - 1, Math.max(0, place)));
-      const cell = nodes[at[0]][at[1]];
-      cell.tabIndex = 0;
-      if (focus) cell.focus();
-    }
-    function onKey(event) {
-      const [i, j] = at;
-      const [last, end] = [nodes.length - 1, nodes[0].length - 1];
-      const far = event.ctrlKey || event.metaKey;
-      const moves = { ArrowUp: [i - 1, j], ArrowDown: [i + 1, j], ArrowLeft: [i, j - 1],
-        ArrowRight: [i, j + 1], Home: [far ? 0 : i, 0], End: [far ? last : i, end] };
-      if (moves[event.key]) move(...moves[event.key], true);
-      else if (event.key === " " || event.key === "Enter") onPick(i, j);
-      else return;
-      event.preventDefault();
-    }
-    const placeOf = (event) => {
-      const cell = event.target.closest("td[role=gridcell]");
-      return cell && [cell.parentNode.rowIndex - 1, cell.cellIndex - 1];
-    };
-    if (onPick) {
-      table.addEventListener("keydown", onKey);
-      table.addEventListener("focusin", (event) => {
-        const place = placeOf(event);
-        if (place) { move(...place); onMove(place[0]); }
-      });
-      table.addEventListener("click", (event) => {
-        const place = placeOf(event);
-        if (place) { move(...place, true); onPick(...place); }
-      });
-    }
+    const walked = walkable && walk.through(node, {
+      ...on,
+      size: () => [cells.length, cells[0].length],
+      stand(i, j, focus) {
+        stop?.setAttribute("tabindex", -1);
+        stop = cells[i][j];
+        stop.tabIndex = 0;
+        if (focus) stop.focus();
+      },
+      placeOf(event) {
+        const cell = event.target.closest("td:not(.bw-corner)");
+        return cell && [cell.parentNode.rowIndex - 1, cell.cellIndex - 1];
+      },
+    });
 
     function rebuild(rows, columns) {
-      table.style.setProperty("--columns", columns);
-      nodes = Array.from({ length: rows }, () => Array.from({ length: columns }, () =>
-        h("td", { role: onPick && "gridcell", tabindex: onPick && -1 },
-          h("span", { "aria-hidden": "true" }), !onPick && hidden(""))));
+      node.style.setProperty("--columns", columns);
+      cells = Array.from({ length: rows }, () => Array.from({ length: columns }, () =>
+        h("td", { role: walkable && "gridcell", tabindex: walkable && -1 }, blank())));
       const head = (scope) => h("th", { scope }, h("span", {}));
-      table.replaceChildren(
+      node.replaceChildren(
+        h("caption", { class: "bw-hidden", text: caption }),
         h("thead", {}, h("tr", {}, h("td", { class: "bw-corner" }),
           Array.from({ length: columns }, () => head("col")))),
-        h("tbody", {}, nodes.map((line) => h("tr", {}, head("row"), line))));
-      if (onPick) move(...at);
+        h("tbody", {}, cells.map((line) => h("tr", {}, head("row"), line))));
+      if (walkable) walked.refresh();
     }
 
-    return { element, update(cells, rows, columns, row) {
-      if (nodes.length !== rows.length || nodes[0].length !== columns.length) {
-        rebuild(rows.length, columns.length);
+    return {
+      element,
+      update({ rows, columns, fill }) {
+        if (cells.length !== rows.length || cells[0].length !== columns.length) {
+          rebuild(rows.length, columns.length);
+        }
+        const heads = node.querySelectorAll("th > span");
+        [...columns, ...rows].forEach((text, k) => {
+          if (heads[k].textContent !== text) heads[k].textContent = text;
+        });
+        cells.forEach((line, i) => line.forEach((cell, j) => fill(cell, i, j)));
+      },
+      outline(row = null, column = null) {
+        cells.forEach((line, i) => {
+          line[0].parentNode.classList.toggle("bw-current", i === row);
+          line.forEach((cell, j) => cell.classList.toggle("bw-current-column", j === column));
+        });
+        if (walkable) walked.home(row, column);
+      },
+    };
+  }
+
+  /**
+   * A matrix of any size: a table while no side is longer than `most`, then one picture. Options
+   * beside those of both: rowTitle, columnTitle, and scale (nodes for the caption of the table).
+   * Returns { element, update(map), outline(row, column) }: the map has what both need.
+   */
+  function map({ most, rowTitle, columnTitle, scale, ...options }) {
+    const { look, blank, ...shared } = options;
+    const key = h("span", { class: "bw-raster-key" });
+    const element = h("figure", { class: "bw-figure" }, h("div"), h("figcaption",
+      { class: "bw-caption" },
+      h("span", { text: `Rows: ${rowTitle}. Columns: ${columnTitle}.` }), scale, key));
+    const views = {};
+    let view = null;
+    let outlined = [];
+    return {
+      element,
+      update(next) {
+        const large = Math.max(next.rows.length, next.columns.length) > most;
+        const name = large ? "raster" : "table";
+        views[name] ??= large ? raster.map(shared) : table(options);
+        view = views[name];
+        if (element.firstChild !== view.element) {
+          element.firstChild.replaceWith(view.element);
+          key.replaceChildren(...(view.legend ? [view.legend] : []));
+        }
+        view.update(next);
+        view.outline(...outlined);
+      },
+      outline(...place) {
+        outlined = place;
+        view.outline(...place);
+      },
+    };
+  }
+
+  const SIDE = 10; // pixels of a cell in the picture
+  const COLOURS = ["high", "low", "second", "paper"];
+
+  /** Paints one cell: its ground, a gap at two sides, and its mark. */
+  function tile({ ground, mark }) {
+    return (pixels, width, inks, left = 0, top = 0) => {
+      const ink = (name) => inks[COLOURS.indexOf(name)] ?? 0;
+      for (let y = 0; y < SIDE; y += 1) {
+        for (let x = 0; x < SIDE; x += 1) {
+          const ring = Math.abs(Math.hypot(x - 5, y - 5) - 2.6) < 1;
+          const marked = mark === "corner" ? x - y > 3 : mark === "ring" && ring;
+          pixels[(top + y) * width + left + x] = marked ? ink("second")
+            : ground && (x === 0 || y === 0) ? ink("paper") : ink(ground);
+        }
       }
-      const heads = table.querySelectorAll("th > span");
-      [...columns, ...rows].forEach((text, k) => {
-        if (heads[k].textContent !== text) heads[k].textContent = text;
-      });
-      cells.forEach((line, i) => {
-        nodes[i][0].parentNode.classList.toggle("bw-current", i === row);
-        line.forEach(({ kind, sign, words }, j) => {
-          const title = `${rows[i]} → ${columns[j]}: ${words}`;
-          if (nodes[i][j].className === kind && nodes[i][j].title === title) return;
-          const [shown, read] = nodes[i][j].children;
-          Object.assign(nodes[i][j], { className: kind, title });
+    };
+  }
+
+  /**
+   * A matrix of signs. Options: caption, rowTitle, columnTitle, onMove, onPick (see `walk`), and
+   * kinds: { name: { look, sign, words, ground, mark } }, what a cell may be: its class, sign and
+   * words in a table; in a picture a ground (none is hatched) and a mark ("corner" or "ring").
+   * Returns { element, update(matrix of names, rows, columns, row) }.
+   */
+  function cells({ kinds, onMove, onPick, ...options }) {
+    const walkable = onMove || onPick;
+    const drawn = map({ ...options, onMove, onPick, look: "bw-cells", most: 16, blank: () =>
+      [h("span", { "aria-hidden": "true" }), !walkable && hidden("")] });
+    const tiles = Object.fromEntries(Object.entries(kinds).map(([name, one]) => [name, tile(one)]));
+    const colours = COLOURS.map((name) => `var(--bw-${name})`);
+    const legend = Object.entries(kinds).map(([name, { words }]) => [words, tiles[name]]);
+
+    return { element: drawn.element, update(matrix, rows, columns, row) {
+      const describe = (i, j) => `${rows[i]} → ${columns[j]}: ${kinds[matrix[i][j]].words}`;
+      drawn.update({ rows, columns, describe, colours, side: SIDE, legend,
+        fill(cell, i, j) {
+          const { look, sign, words } = kinds[matrix[i][j]];
+          const title = describe(i, j);
+          if (cell.className === look && cell.title === title) return;
+          const [shown, read] = cell.children;
+          Object.assign(cell, { className: look, title });
           shown.textContent = sign;
           if (read) read.textContent = words; // for screen readers
-          else nodes[i][j].ariaLabel = words;
-        });
-      });
+          else cell.ariaLabel = words;
+        },
+        paint(pixels, width, inks) {
+          const made = {}; // each kind is painted once, then copied line by line
+          for (const name of new Set(matrix.flat())) {
+            made[name] = new Uint32Array(SIDE * SIDE);
+            tiles[name](made[name], SIDE, inks);
+          }
+          matrix.forEach((line, i) => {
+            for (let y = 0; y < SIDE; y += 1) {
+              let at = (i * SIDE + y) * width;
+              for (const name of line) {
+                const one = made[name];
+                for (let k = y * SIDE; k < (y + 1) * SIDE; k += 1, at += 1) pixels[at] = one[k];
+              }
+            }
+          });
+        } });
+      drawn.outline(row);
     } };
   }
 
-  return { cells };
+  return { map, cells };
 })();

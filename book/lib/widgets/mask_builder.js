@@ -1,6 +1,6 @@
 // Who may attend to whom: a mask made of rules and of single cells, which inputs each output then
 // depends on, and how others would write the same mask.
-const MOST = 12; // as in Python: a radius of as many as there are keys, or more, is no window
+const FEW = 16; // positions of which all are named; of more, runs of positions
 const FORMS = [
   ["This book, F.scaled_dot_product_attention", "True = may attend", "sdpa_mask(mask)",
     (open) => (open ? "True" : "False"), "Fully masked: the output is 0."],
@@ -9,6 +9,21 @@ const FORMS = [
   ["Added to the scores", "−∞ = masked", "additive_mask(mask)",
     (open) => (open ? "0." : "-inf"), "Fully masked: a plain softmax gives NaN."],
 ].map(([name, means, call, entry, alone]) => ({ name, means, call, entry, alone }));
+
+const IDLE = "More layers change nothing here: the keys come from another sequence, which these "
+  + "layers do not touch.";
+const SIGNS = "● by the mask, ○ by another way, 0 not at all";
+// What a cell of the mask and of the Jacobian may be: see `grid.cells`.
+const ON = { look: "mb-on", sign: "✓", words: "True", ground: "high" };
+const OFF = { look: "bw-masked", sign: "", words: "False" };
+const byHand = (one) => ({
+  ...one, look: `${one.look} mb-set`, words: `${one.words}, by hand`, mark: "corner" });
+const MASK = { on: ON, off: OFF, onSet: byHand(ON), offSet: byHand(OFF) };
+const FELT = {
+  on: { look: "mb-on", sign: "●", words: "depends", ground: "high" },
+  way: { look: "mb-way", sign: "○", words: "depends, though masked", ground: "low", mark: "ring" },
+  zero: { look: "mb-zero", sign: "0", words: "exactly 0", ground: "paper" },
+};
 
 /** The cells that were set by hand, from text such as "2.4t_3.0f": [[row, column, allowed]]. */
 function readCells(text) {
@@ -19,8 +34,11 @@ function readCells(text) {
   });
 }
 
-const writeCells = (cells) =>
-  cells.map(([i, j, allowed]) => `${i}.${j}${allowed ? "t" : "f"}`).join("_");
+/** Runs of equal entries in a row: [[entry, how many, where they begin]]. */
+function runs(row) {
+  const starts = row.flatMap((entry, j) => (j && row[j - 1] === entry ? [] : [j]));
+  return starts.map((j, k) => [row[j], (starts[k + 1] ?? row.length) - j, j]);
+}
 
 /** Whole numbers with commas between them. */
 function readLengths(text) {
@@ -90,43 +108,36 @@ export default {
         + "(row) may attend to a key (column) where the mask is True.",
     }, (w) => {
       const [queryTokens, keyTokens] = [w.data("query_tokens"), w.data("key_tokens")];
+      const most = w.data("most"); // a radius of as many as there are keys, or more, is no window
       const readable = (read) => (value) => {
         try { return read(String(value)) && String(value); } catch { return undefined; }
       };
+      const [size, upTo] = [ui.integer(1, most), ui.integer(0, most)];
       w.state({
-        kind: ui.oneOf("self", "cross"),
-        n_queries: ui.integer(1, queryTokens.length),
-        n_keys: ui.integer(1, keyTokens.length),
-        padding: ui.oneOf("none", "sequence", "queries"),
-        length: ui.integer(0, MOST),
-        lengths: readable(readLengths),
-        causal: ui.flag(),
-        radius: ui.integer(0, MOST),
-        by_hand: readable(readCells),
-        n_layers: ui.integer(1, w.data("most_layers")),
-        row: ui.integer(0, MOST),
+        kind: ui.oneOf("self", "cross"), n_queries: size, n_keys: size,
+        padding: ui.oneOf("none", "sequence", "queries"), length: upTo,
+        lengths: readable(readLengths), causal: ui.flag(), radius: upTo,
+        by_hand: readable(readCells), n_layers: ui.integer(1, w.data("most_layers")), row: upTo,
       });
-      const keysOf = (state) => (state.kind === "self" ? state.n_queries : state.n_keys);
-      const nKeys = () => keysOf(w.snapshot());
+      const nKeys = () => w.get(w.get("kind") === "self" ? "n_queries" : "n_keys");
 
-      const kind = controls.choice(w, "kind", {
-        label: "Attention", options: [["self", "Self"], ["cross", "Cross"]] });
-      const queries = controls.slider(w, "n_queries", {
-        label: "Queries", min: 1, max: queryTokens.length });
-      const keys = controls.slider(w, "n_keys", { label: "Keys", min: 1, max: keyTokens.length });
+      const kind = controls.choice(w, "kind", { label: "Attention",
+        options: [["self", "Self"], ["cross", "Cross"]] });
+      const queries = controls.slider(w, "n_queries", { label: "Queries", min: 1, max: most });
+      const keys = controls.slider(w, "n_keys", { label: "Keys", min: 1, max: most });
       const padding = controls.choice(w, "padding", { label: "Valid lengths",
         options: [["none", "None"], ["sequence", "One"], ["queries", "Per query"]] });
-      const length = controls.slider(w, "length", { label: "Valid keys", min: 0, max: MOST,
+      const length = controls.slider(w, "length", { label: "Valid keys", min: 0, max: most,
         format: (value) => `${value} of ${nKeys()}` });
       const lengths = controls.text(w, "lengths", { label: "Valid keys of each query",
         hint: "One number for each query.", parse: (text) => readLengths(text) && text });
       const causal = controls.toggle(w, "causal", { label: "Causal: no key after the query" });
-      const radius = controls.slider(w, "radius", { label: "Window radius", min: 0, max: MOST,
+      const radius = controls.slider(w, "radius", { label: "Window radius", min: 0, max: most,
         format: (value) => (value >= nKeys() ? "off" : String(value)) });
       const layers = controls.slider(w, "n_layers", {
         label: "Layers", min: 1, max: w.data("most_layers") });
       radius.input.addEventListener("input", () => { // off stays off in a longer sequence
-        if (radius.input.value === radius.input.max) w.set({ radius: MOST });
+        if (radius.input.value === radius.input.max) w.set({ radius: most });
       });
       padding.inputs[2].addEventListener("change", () => {
         const each = Array.from({ length: w.get("n_queries") }, (_, i) => Math.min(i + 1, nKeys()));
@@ -134,101 +145,96 @@ export default {
         if (old.length !== each.length) w.set({ lengths: each.join(", ") });
       });
 
-      const line = () => ui.h("p", { class: "mb-line" });
-      const [empty, hand, reach, leak] = [line(), line(), line(), line()];
+      const [empty, hand, reach, leak] = [1, 2, 3, 4].map(() => ui.h("p", { class: "mb-line" }));
       const formsOf = ui.h("p", { class: "bw-label" });
       const problems = ui.h("ul", { class: "mb-problems" });
       const code = ui.h("pre", { class: "mb-code" });
       const chip = (text) => ui.h("span", { class: "bw-word mb-chip", text });
+      const corner = ui.h("span", { class: "mb-corner", text: "◥ " });
       const undo = ui.button("Undo", () => w.set({ by_hand: "" }), {
         quiet: true, label: "Undo the cells set by hand" });
       const map = grid.cells({ caption: "The mask: True where the query may attend to the key",
-        rowTitle: "queries", columnTitle: "keys", onMove: (row) => w.set({ row }), onPick: flip });
+        rowTitle: "queries", columnTitle: "keys", onMove: (row) => w.set({ row }), onPick: flip,
+        kinds: MASK });
       const feels = grid.cells({ rowTitle: "outputs", columnTitle: "inputs",
-        caption: "Zero pattern of the Jacobian: which outputs depend on which inputs" });
+        kinds: FELT, caption: "Zero pattern of the Jacobian: which outputs depend on which inputs" });
+      const signs = ui.h("p", { class: "mb-note", text: SIGNS });
       const maps = ui.h("div", { class: "mb-maps" },
         ui.part("Mask: who may attend to whom", map.element, hand, empty),
-        ui.part("Jacobian: who feels whom", feels.element,
-          ui.h("p", { class: "mb-note", text: "● by the mask, ○ by another way, 0 not at all" }),
-          layers.element, reach, leak));
+        ui.part("Jacobian: who feels whom", feels.element, signs, layers.element, reach, leak));
       const forms = FORMS.map(({ name, means, call }) => {
         const [values, note] = [ui.h("code"), ui.h("p", { class: "mb-note" })];
+        const head = [ui.h("strong", { text: name }), ui.h("span", { text: means })];
         return { values, note, element: ui.h("li", { class: "mb-form" },
-          ui.h("p", { class: "mb-name" }, ui.h("strong", { text: name }),
-            ui.h("span", { text: means })),
+          ui.h("p", { class: "mb-name" }, head),
           ui.h("code", { class: "mb-call", text: call }), " ", values, note) };
       });
 
       function flip(i, j) {
         const { rule, mask } = build(w.snapshot());
-        const others = readCells(w.get("by_hand")).filter(([a, b]) => a !== i || b !== j);
-        if (mask[i][j] === rule[i][j]) others.push([i, j, !mask[i][j]]);
-        w.set({ row: i, by_hand: writeCells(others) });
+        const cells = readCells(w.get("by_hand")).filter(([a, b]) => a !== i || b !== j);
+        if (mask[i][j] === rule[i][j]) cells.push([i, j, !mask[i][j]]);
+        w.set({ row: i, by_hand: cells.map((c) => `${c[0]}.${c[1]}${c[2] ? "t" : "f"}`).join("_") });
       }
 
       w.draw((state) => {
         const self = state.kind === "self";
-        const [n, m] = [state.n_queries, keysOf(state)];
+        const [n, m] = [state.n_queries, nKeys()];
         for (const [{ element, input }, shown] of [[keys, !self],
           [length, state.padding === "sequence"], [lengths, state.padding === "queries"]]) {
           for (const node of [element, input]) node.hidden = !shown;
         }
         queries.element.querySelector("label").textContent = self ? "Tokens" : "Queries";
-        length.limits(0, m);
-        radius.limits(0, m);
+        for (const slider of [length, radius]) slider.limits(0, m);
 
         const { rule, mask, code: text, problems: found } = build(state);
         const real = state.padding === "sequence" ? state.length : m;
-        const columns = (self ? queryTokens : keyTokens).slice(0, m)
-          .map((token, j) => `${j} ${j < real ? token : "<pad>"}`); // counted as in the code
-        const rows = self ? columns : queryTokens.slice(0, n).map((token, i) => `${i} ${token}`);
+        const nameAll = (tokens, length_, end) => Array.from({ length: length_ }, (_, j) =>
+          `${j} ${j < end ? tokens[j] ?? "" : "<pad>"}`.trim()); // counted as in the code
+        const columns = nameAll(self ? queryTokens : keyTokens, m, real);
+        const rows = self ? columns : nameAll(queryTokens, n, n);
         const row = Math.min(state.row, n - 1);
         const jacobian = self ? math.influence(mask, state.n_layers) : mask;
         const count = (matrix) => matrix.flat().filter(Boolean).length;
 
-        problems.replaceChildren(...found.map((problem) =>
-          ui.h("li", { text: `✗ Left out: ${problem}` })));
+        problems.replaceChildren(...found.map((p) => ui.h("li", { text: `✗ Left out: ${p}` })));
         problems.hidden = !found.length;
         maps.style.setProperty("--columns", m);
-        map.update(mask.map((cells, i) => cells.map((open, j) => {
-          const set = open !== rule[i][j];
-          return { sign: open ? "✓" : "",
-            words: `${open ? "True" : "False"}${set ? ", by hand" : ""}`,
-            kind: `${open ? "mb-on" : "bw-masked"}${set ? " mb-set" : ""}` };
-        })), rows, columns, row);
-        feels.update(jacobian.map((cells, i) => cells.map((felt, j) => (
-          !felt ? { sign: "0", kind: "mb-zero", words: "exactly 0" }
-            : mask[i][j] ? { sign: "●", kind: "mb-on", words: "depends" }
-              : { sign: "○", kind: "mb-way", words: "depends, though masked" }
-        ))), rows, columns, row);
+        map.update(mask.map((cells, i) => cells.map((open, j) =>
+          `${open ? "on" : "off"}${open !== rule[i][j] ? "Set" : ""}`)), rows, columns, row);
+        feels.update(jacobian.map((cells, i) => cells.map((felt, j) =>
+          (!felt ? "zero" : mask[i][j] ? "on" : "way"))), rows, columns, row);
+        signs.hidden = Math.max(n, m) > FEW; // then the picture has a legend
 
         const flipped = count(mask.map((cells, i) => cells.map((open, j) => open !== rule[i][j])));
-        hand.replaceChildren(...(flipped ? [
-          ui.h("span", { class: "mb-corner", text: "◥ " }), `${flipped} set by hand`, undo] : []));
+        hand.replaceChildren(...(flipped ? [corner, `${flipped} set by hand`, undo] : []));
         const none = rows.filter((_, i) => !mask[i].includes(true));
-        empty.replaceChildren(...(none.length ? ["∅ Fully masked: ", ...none.map(chip),
+        const named = none.slice(0, FEW).map(chip);
+        empty.replaceChildren(...(none.length ? ["∅ Fully masked: ", ...named,
+          none.length > FEW ? ` and ${none.length - FEW} more.` : "",
           " No key is left: the weights and the output are 0."] : []));
-        const sources = columns.filter((_, j) => jacobian[row][j]);
+        const sources = m <= FEW ? columns.filter((_, j) => jacobian[row][j])
+          : runs(jacobian[row]).filter(([felt]) => felt).map(([, length, from]) =>
+            (length > 1 ? `${from} to ${from + length - 1}` : String(from)));
         reach.replaceChildren("Output ", chip(rows[row]),
-          ` depends on ${sources.length || "none"} of ${m} inputs `, ...sources.map(chip));
+          ` depends on ${jacobian[row].filter(Boolean).length || "none"} of ${m} inputs `,
+          ...sources.map(chip));
         const last = jacobian.map((cells) => cells.lastIndexOf(true));
         const early = self && state.causal ? last.findIndex((j, i) => j > i) : -1;
         leak.replaceChildren(...(early >= 0 ? ["✗ A leak: output ", chip(rows[early]),
           " depends on ", chip(columns[last[early]]), ", which comes after it."]
-          : !self && state.n_layers > 1 ? ["More layers change nothing here: the keys come from "
-            + "another sequence, which these layers do not touch."] : []));
-
+          : !self && state.n_layers > 1 ? [IDLE] : []));
         code.textContent = text;
         formsOf.replaceChildren("Row ", chip(rows[row]), " in three conventions");
         forms.forEach(({ values, note }, k) => {
-          const entries = mask[row].map((open, j) => ui.h("span", { class: "mb-value",
-            text: `${FORMS[k].entry(open)}${j < m - 1 ? "," : ""}` }));
-          values.replaceChildren("[", ...entries.flatMap((e) => [e, " "]).slice(0, -1), "]");
+          const entries = mask[row].map(FORMS[k].entry);
+          values.textContent = m <= FEW ? `[${entries.join(", ")}]` // else with repeated entries
+            : runs(entries).map(([entry, length]) => `[${entry}] * ${length}`).join(" + ");
           note.textContent = mask[row].includes(true) ? "" : FORMS[k].alone;
         });
-        w.say([`${count(mask)} of ${n * m} pairs are True`,
-          none.length && `${none.length} fully masked`, `${count(jacobian)} derivatives are not 0`,
-          ...found.map((problem) => `Left out: ${problem}`)].filter(Boolean).join(". "));
+        const out = [none.length && `${none.length} fully masked`,
+          `${count(jacobian)} derivatives are not 0`, ...found.map((p) => `Left out: ${p}`)];
+        w.say([`${count(mask)} of ${n * m} pairs are True`, ...out].filter(Boolean).join(". "));
       });
 
       w.add(
@@ -236,11 +242,8 @@ export default {
           kind.element, ui.h("div", { class: "mb-sizes" }, queries.element, keys.element),
           padding.element, ui.h("div", {}, length.element, lengths.element),
           causal.element, radius.element),
-        problems,
-        maps,
-        ui.part("The same in code", code),
-        ui.h("div", {}, formsOf, ui.h("ul", {}, forms.map(({ element }) => element))),
-      );
+        problems, maps, ui.part("The same in code", code),
+        ui.h("div", {}, formsOf, ui.h("ul", {}, forms.map(({ element }) => element))));
       w.foot();
     });
   },

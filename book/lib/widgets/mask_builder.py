@@ -11,7 +11,7 @@ from lib.masks import causal_mask, combine_masks, padding_mask, window_mask
 from lib.widgets import validate
 from lib.widgets.base import BookWidget, static_table
 
-MOST = 12  # queries and keys, so that a matrix fits a phone
+MOST = 64  # queries and keys; few are shown as a table, more as a picture
 MOST_LAYERS = 12
 TARGET = "<bos> deux dollars canadiens , six milles carrés et il y a"
 SOURCE = "two canadian dollars , six square miles and three weeks ago <eos>"
@@ -25,8 +25,8 @@ class MaskBuilder(BookWidget):
         where the queries are the keys. lengths, how many keys are real: one number for the
         sequence, or a list with one for each query. causal and radius as in `causal_mask` and
         `window_mask`. by_hand, single cells: {(query, key): may attend}. n_layers, how many layers
-        of self-attention follow each other. query_tokens and key_tokens, labels; there can be as
-        many queries and keys as labels, at most 12.
+        of self-attention follow each other. query_tokens and key_tokens, the labels of the first
+        positions; later ones, at most 64, show their number alone.
     Errors: ValueError for sizes, lengths or cells that do not fit, and for a causal mask or a
         window in cross-attention, which compares no positions of one sequence.
     Source: Attention Is All You Need, sections 3.2.3 and 4, made to move.
@@ -36,6 +36,7 @@ class MaskBuilder(BookWidget):
     _module = "mask_builder"
     query_tokens = traitlets.List().tag(sync=True)
     key_tokens = traitlets.List().tag(sync=True)
+    most = traitlets.Int(MOST).tag(sync=True)
     most_layers = traitlets.Int(MOST_LAYERS).tag(sync=True)
     kind = traitlets.Unicode().tag(sync=True)
     n_queries = traitlets.Int().tag(sync=True)
@@ -64,9 +65,9 @@ class MaskBuilder(BookWidget):
     ):
         query_tokens = _labels(query_tokens, "query_tokens")
         key_tokens = _labels(key_tokens, "key_tokens")
-        _within(n_queries, 1, len(query_tokens), "n_queries")
+        _within(n_queries, 1, MOST, "n_queries")
         if n_keys is not None:
-            _within(n_keys, 1, len(key_tokens), "n_keys")
+            _within(n_keys, 1, MOST, "n_keys")
             if causal or radius is not None:
                 raise ValueError(
                     "expected neither causal nor radius in cross-attention, got "
@@ -94,7 +95,7 @@ class MaskBuilder(BookWidget):
             key_tokens=key_tokens,
             kind="self" if n_keys is None else "cross",
             n_queries=n_queries,
-            n_keys=n_keys or min(n_queries, len(key_tokens)),
+            n_keys=n_keys or n_queries,
             padding="none" if lengths is None else "sequence" if single else "queries",
             length=lengths if single else size[1],
             lengths=", ".join(map(str, stairs if single or lengths is None else each)),
@@ -132,11 +133,12 @@ class MaskBuilder(BookWidget):
 
     def static_html(self) -> str:
         mask = self.mask()
-        columns = self.query_tokens if self.kind == "self" else self.key_tokens
-        header = ("query", *columns[: mask.shape[1]])
+        queries = _named(self.query_tokens, len(mask))
+        keys = _named(self.query_tokens if self.kind == "self" else self.key_tokens, mask.shape[1])
+        header = ("query", *keys)
         rows = [
             (token, *("True" if allowed else "–" for allowed in row))
-            for token, row in zip(self.query_tokens, mask.tolist(), strict=False)
+            for token, row in zip(queries, mask.tolist(), strict=True)
         ]
         caption = "The mask: True where the query of the row may attend to the key of the column"
         return static_table(caption, header, rows)
@@ -147,6 +149,10 @@ def _labels(value: Sequence[str], name: str) -> list[str]:
     if not 2 <= len(found) <= MOST:
         raise ValueError(f"{name}: expected 2 to {MOST} tokens, got {len(found)}")
     return found
+
+
+def _named(tokens: list[str], size: int) -> list[str]:
+    return [tokens[i] if i < len(tokens) else str(i) for i in range(size)]
 
 
 def _within(value: int, low: int, high: int, name: str) -> None:

@@ -19,12 +19,18 @@ const math = (() => {
   /** Rows become columns. */
   const transpose = (a) => (a.length ? a[0].map((_, j) => a.map((row) => row[j])) : []);
 
-  /** The matrix product (n x k)(k x m). */
+  /** The matrix product (n x k)(k x m), row by row: the order in which the numbers lie. */
   function matmul(a, b) {
     need(a.every((row) => row.length === b.length),
       `as many columns on the left as rows on the right`, `${size(a)} and ${size(b)}`);
-    const columns = transpose(b);
-    return a.map((row) => columns.map((column) => dot(row, column)));
+    return a.map((row) => {
+      const sum = new Float64Array(b[0]?.length ?? 0);
+      for (let k = 0; k < b.length; k += 1) {
+        const [factor, line] = [row[k], b[k]];
+        for (let j = 0; j < sum.length; j += 1) sum[j] += factor * line[j];
+      }
+      return Array.from(sum);
+    });
   }
 
   /** x W + b for each row of x, with W as (inputs x outputs); the bias may be left out. */
@@ -107,19 +113,29 @@ const math = (() => {
   function influence(mask, layers = 1) {
     const n = mask.length;
     need(mask.every((row) => row.length === n), `as many keys as queries`, size(mask));
-    let reach = mask.map((_, i) => mask.map((__, j) => i === j));
-    let kinds = mask.map((_, i) => `${i}`); // positions of one kind hold the same vector
+    let reach = mask.map((_, i) => Uint8Array.from(mask, (__, j) => i === j));
+    let kinds = mask.map((_, i) => i); // positions of one kind hold the same vector; -1 if it is 0
+    const seen = mask.map((row) => row.flatMap((open, j) => (open ? [j] : [])));
     for (let layer = 0; layer < layers; layer += 1) {
-      const seen = mask.map((row) => row.flatMap((open, j) => (open ? [j] : [])));
-      const mixed = seen.map((keys) => new Set(keys.map((j) => kinds[j])).size > 1);
-      const sources = seen.map((keys, i) => (mixed[i] ? [i, ...keys] : keys));
-      const names = seen.map((keys, i) => (!mixed[i] ? kinds[keys[0]] ?? "zero"
-        : `${kinds[i]} on ${keys.map((j) => kinds[j]).sort().join(" ")}`));
-      const before = reach;
-      reach = sources.map((from) => mask.map((_, j) => from.some((k) => before[k][j])));
-      kinds = names.map((name) => (name === "zero" ? name : `${names.indexOf(name)}`));
+      const mixed = seen.map((keys) => keys.some((j) => kinds[j] !== kinds[keys[0]]));
+      const next = seen.map((keys, i) => {
+        const sum = new Uint8Array(n);
+        for (const k of mixed[i] ? [i, ...keys] : keys) {
+          for (let j = 0; j < n; j += 1) sum[j] |= reach[k][j];
+        }
+        return sum;
+      });
+      const names = seen.map((keys, i) => (!mixed[i] ? `${kinds[keys[0]] ?? -1}`
+        : `${kinds[i]} on ${Int16Array.from(keys, (j) => kinds[j]).sort()}`));
+      const first = new Map([["-1", -1]]);
+      names.forEach((name, i) => { if (!first.has(name)) first.set(name, i); });
+      const before = [`${kinds}`, reach];
+      [reach, kinds] = [next, names.map((name) => first.get(name))];
+      const settled = before[0] === `${kinds}`
+        && reach.every((row, i) => row.every((on, j) => on === before[1][i][j]));
+      if (settled) break; // and so each further layer would leave it
     }
-    return reach;
+    return reach.map((row) => Array.from(row, Boolean));
   }
 
   /**
@@ -132,7 +148,7 @@ const math = (() => {
     need(!mask || (mask.length === query.length && mask.every((r) => r.length === key.length)),
       `a mask of ${query.length} x ${key.length}`, mask && size(mask));
     const factor = scale ?? 1 / Math.sqrt(key[0].length);
-    const scores = matmul(query, transpose(key)).map((row) => row.map((s) => s * factor));
+    const scores = query.map((q) => key.map((k) => dot(q, k) * factor));
     const weights = scores.map((row, i) => softmax(row, mask?.[i]));
     return { scores, weights, output: matmul(weights, value) };
   }
@@ -147,11 +163,9 @@ const math = (() => {
 
   /** Sinusoidal positions (time x d_model); d_model may be odd. */
   function sinusoidal(time, dModel, base = 10000) {
-    return Array.from({ length: time }, (_, position) =>
-      Array.from({ length: dModel }, (__, i) => {
-        const angle = position / base ** ((i - (i % 2)) / dModel);
-        return i % 2 ? Math.cos(angle) : Math.sin(angle);
-      }));
+    const rates = Array.from({ length: dModel }, (_, i) => base ** (-(i - (i % 2)) / dModel));
+    return Array.from({ length: time }, (_, position) => rates.map((rate, i) =>
+      (i % 2 ? Math.cos(position * rate) : Math.sin(position * rate))));
   }
 
   /** The place of the largest entry; the first of several. */

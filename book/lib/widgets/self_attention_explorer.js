@@ -1,5 +1,5 @@
-// Self-attention of a short sentence, with every number and the arithmetic behind it.
-// Queries, keys and values are the same vectors: embeddings, and positions if they are added.
+// Self-attention of a short sentence or of many random vectors, with the arithmetic behind every
+// number. Queries, keys and values are the same vectors, and positions if they are added.
 
 const cut = (sentence) => sentence.trim().split(/\s+/).filter(Boolean);
 const fixed = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
@@ -19,39 +19,66 @@ function unpack(text, known, limit) {
   }));
 }
 
+/** Random vectors of unit variance; shorter ones are the beginnings of the widest. */
+function vectorsFrom(seed, most, widest) {
+  const draw = math.normal(seed);
+  return Array.from({ length: most }, () => Float64Array.from({ length: widest }, draw));
+}
+
 /** Vectors, scores, weights and outputs. A masked score is null. */
 function selfAttention(embeddings, { scaled, causal, positions }) {
   const [time, width] = [embeddings.length, embeddings[0].length];
-  const marks = math.sinusoidal(time, width);
-  const vectors = embeddings.map((row, i) =>
-    row.map((value, k) => value + (positions ? marks[i][k] : 0)));
+  const marks = positions && math.sinusoidal(time, width);
+  const vectors = marks ? embeddings.map((row, i) => row.map((value, k) => value + marks[i][k]))
+    : embeddings;
   const mask = causal ? math.causalMask(time) : undefined;
   const scale = scaled ? 1 / Math.sqrt(width) : 1;
   const { scores, weights, output } = math.attention(vectors, vectors, vectors, { mask, scale });
-  const open = (i, j) => !mask || mask[i][j];
-  const hide = (rows) => rows.map((row, i) => row.map((value, j) => (open(i, j) ? value : null)));
+  const hide = (rows) => (!mask ? rows
+    : rows.map((row, i) => row.map((value, j) => (mask[i][j] ? value : null))));
   return { vectors, scores: hide(scores), weights: hide(weights), output, width };
 }
 
-/** The arithmetic of one score, one weight and one entry of the output, as lines of text. */
+/** A sum of products, written out; of a long one the largest terms, and the rest in one number. */
+function spellSum(pairs) {
+  const terms = pairs.map(([a, b]) => ({ value: a * b, text: `${fixed(a)}·${fixed(b)}` }));
+  if (terms.length <= 10) return terms.map(({ text }) => text).join(" + ");
+  const size = ({ value }) => -Math.abs(value);
+  const large = new Set([...terms].sort((a, b) => size(a) - size(b)).slice(0, 4));
+  const rest = terms.reduce((sum, term) => sum + (large.has(term) ? 0 : term.value), 0);
+  return `${[...large].map(({ text }) => text).join(" + ")} + ${fixed(rest)} `
+    + `(the ${terms.length - 4} smaller terms)`;
+}
+
+/** The arithmetic of one score, one weight and one entry of the output: [what, text] each. */
 function spellOut(found, tokens, { query: i, key: j, entry: k }, scaled) {
   const { vectors, scores, weights, output, width } = found;
   const pair = `${tokens[i]} → ${tokens[j]}`;
+  const kept = weights[i].map((weight, m) => [weight, vectors[m][k]]).filter(([a]) => a !== null);
+  const mixed = [`Output of ${tokens[i]}, entry ${k + 1}`,
+    `${spellSum(kept)} = ${fixed(output[i][k], 4)}`];
   if (scores[i][j] === null) {
-    return [["Score", `${pair}: masked, the key comes later than the query`]];
+    const why = `${pair}: masked, the key comes later than the query`;
+    return [["Score", why], ["Weight", why], mixed];
   }
-  const products = vectors[i].map((value, m) => `${fixed(value)}·${fixed(vectors[j][m])}`);
-  const exponentials = scores[i].map((score) => (score === null ? 0 : Math.exp(score)));
-  const total = exponentials.reduce((sum, value) => sum + value, 0);
-  const sum = products.join(" + ");
-  const mix = weights[i].flatMap((weight, m) =>
-    (weight === null ? [] : [`${fixed(weight)}·${fixed(vectors[m][k])}`]));
+  const open = scores[i].filter((score) => score !== null);
+  const top = Math.max(...open) > 10 ? Math.max(...open) : 0; // taken off, or exp grows too large
+  const power = (score) => Math.exp(score - top);
+  const total = open.reduce((sum, score) => sum + power(score), 0);
+  const sum = spellSum(Array.from(vectors[i], (value, m) => [value, vectors[j][m]]));
   return [
     [`Score, ${pair}`, `${scaled ? `(${sum}) / √${width}` : sum} = ${fixed(scores[i][j], 4)}`],
-    [`Weight, ${pair}`, `exp(${fixed(scores[i][j])}) / sum over the row = `
-      + `${fixed(exponentials[j])} / ${fixed(total)} = ${fixed(weights[i][j], 4)}`],
-    [`Output of ${tokens[i]}, entry ${k + 1}`, `${mix.join(" + ")} = ${fixed(output[i][k], 4)}`],
+    [`Weight, ${pair}`, `exp(${fixed(scores[i][j])}${top ? ` − ${fixed(top)}` : ""}) / sum over `
+      + `the row = ${fixed(power(scores[i][j]))} / ${fixed(total)} = ${fixed(weights[i][j], 4)}`],
+    mixed,
   ];
+}
+
+/** The largest size of a number in a matrix, as the end of a colour scale. */
+function largest(rows) {
+  let most = 0.01;
+  for (const row of rows) for (const value of row) most = Math.max(most, Math.abs(value ?? 0));
+  return Math.round(100 * most) / 100;
 }
 
 export default {
@@ -60,20 +87,25 @@ export default {
       model,
       el,
       title: "Self-attention explorer",
-      lead: "Every token asks every token. Type a sentence of known words, change their vectors, "
-        + "and read off how each score, weight and output comes about.",
+      lead: "Every token asks every token. Point at a number, or walk to it with the arrow keys, "
+        + "and read off how it comes about.",
     }, (w) => {
       const rows = w.data("vectors");
       const known = Object.fromEntries(w.data("words").map((word, i) => [word, rows[i]]));
-      const [most, limit] = [w.data("most_tokens"), w.data("limit")];
+      const [most, limit, widths] = [w.data("most_tokens"), w.data("limit"), w.data("widths")];
+      const widest = Math.max(...widths, rows[0].length);
       w.state({
-        sentence: ui.text(200),
+        source: ui.oneOf("sentence", "random"),
+        sentence: ui.text(600),
         edited: ui.text(1000),
-        scaled: ui.flag(),
-        causal: ui.flag(),
-        positions: ui.flag(),
+        n_tokens: ui.integer(1, most),
+        width: ui.oneOf(...widths),
+        spread: ui.oneOf(...w.data("spreads")),
+        seed: ui.integer(0, w.data("last_seed")),
+        scaled: ui.flag(), causal: ui.flag(), positions: ui.flag(),
         query: ui.integer(0, most - 1),
         key: ui.integer(0, most - 1),
+        entry: ui.integer(0, widest - 1),
       });
       function parse(text) {
         const tokens = cut(text);
@@ -82,32 +114,40 @@ export default {
           throw new Error(`expected the known words ${Object.keys(known).join(", ")}, got `
             + `${strange.join(", ")}`);
         }
-        if (!tokens.length || tokens.length > most) {
-          throw new Error(`expected 1 to ${most} words, got ${tokens.length}`);
-        }
-        return tokens.join(" ");
+        if (tokens.length && tokens.length <= most) return tokens.join(" ");
+        throw new Error(`expected 1 to ${most} words, got ${tokens.length}`);
       }
+      const isRandom = () => w.get("source") === "random";
       const current = () => {
-        const tokens = cut(parse(w.get("sentence")));
-        const last = tokens.length - 1;
-        return { tokens, query: Math.min(w.get("query"), last), key: Math.min(w.get("key"), last) };
+        const tokens = isRandom() ? Array.from({ length: w.get("n_tokens") }, (_, i) => `t${i}`)
+          : cut(parse(w.get("sentence")));
+        const width = isRandom() ? w.get("width") : rows[0].length;
+        const place = (key, size) => Math.min(w.get(key), size - 1);
+        return { tokens, query: place("query", tokens.length), key: place("key", tokens.length),
+          entry: place("entry", width) };
       };
       const name = (place) => current().tokens[Math.min(place, current().tokens.length - 1)];
 
+      const source = controls.choice(w, "source", { label: "Vectors",
+        options: [["sentence", "Known words"], ["random", "Random"]] });
       const sentence = controls.text(w, "sentence", {
         label: "Sentence", hint: `Known words: ${Object.keys(known).join(", ")}`, parse });
+      const sizes = ui.h("div", { class: "sa-sizes" },
+        [["n_tokens", { label: "Tokens", min: 1, max: most }],
+          ["width", { label: "Width", values: widths }],
+          ["spread", { label: "Spread", values: w.data("spreads") }],
+          ["seed", { label: "Draw", max: w.data("last_seed") }],
+        ].map(([name_, options]) => controls.slider(w, name_, options).element));
       const toggles = ui.row(
         controls.toggle(w, "scaled", { label: "Divide by √width" }).element,
         controls.toggle(w, "causal", { label: "Causal mask" }).element,
         controls.toggle(w, "positions", { label: "Add positions" }).element);
-      const query = controls.slider(w, "query", {
-        label: "Query (row)", min: 0, max: most - 1, format: name });
-      const key = controls.slider(w, "key", {
-        label: "Key (column)", min: 0, max: most - 1, format: name });
+      const [query, key] = [["query", "Query (row)"], ["key", "Key (column)"]].map(
+        ([which, label]) => controls.slider(w, which, { label, max: most - 1, format: name }));
 
       // The embedding of the query's word, one slider an entry
       const title = ui.h("p", { class: "bw-label" });
-      const entries = rows[0].map((_, k) => {
+      const entries = (rows[0].length <= w.data("most_sliders") ? rows[0] : []).map((_, k) => {
         const id = ui.freshId();
         const value = ui.h("span", { class: "bw-value", "aria-hidden": "true" });
         const input = ui.h("input", { type: "range", class: "bw-slider", id, min: -limit,
@@ -116,6 +156,8 @@ export default {
         return { input, value, element: ui.h("div", { class: "bw-field" },
           ui.h("div", { class: "bw-field-head" }, label, value), input) };
       });
+      const editor = ui.h("div", { class: "bw-part" }, title,
+        ui.h("div", { class: "sa-entries" }, entries.map(({ element }) => element)));
       const held = () => ({ ...known, ...unpack(w.get("edited"), known, limit) });
       function change(k, value) {
         const { tokens, query: i } = current();
@@ -124,78 +166,82 @@ export default {
         w.set({ edited: pack({ ...unpack(w.get("edited"), known, limit), [word]: row }) });
       }
 
-      const pick = (i, j) => w.set({ query: i, key: j });
-      const scores = chart.heatMap({ caption: "Scores", numbers: true, onPick: pick });
-      const weights = chart.heatMap({ caption: "Weights", numbers: true, onPick: pick });
-      const outputs = chart.heatMap({ caption: "Outputs", numbers: true,
-        rowTitle: "token", columnTitle: "entry of its output" });
+      // The maps; reading a cell shows its arithmetic, and a screen reader hears it
       const lines = ui.h("dl", { class: "sa-lines" });
       let found = null;
-      let known_ = "";
-
-      function spell(place) {
+      let shown = "";
+      let drawn = { seed: null };
+      function spell(place, line) {
         const { tokens } = current();
-        lines.replaceChildren(...spellOut(found, tokens, place, w.get("scaled")).flatMap(
-          ([term, text]) => [ui.h("dt", { class: "bw-label", text: term }), ui.h("dd", { text })]));
+        const all = spellOut(found, tokens, place, w.get("scaled"));
+        lines.replaceChildren(...all.flatMap(([term, text], k) => [
+          ui.h("dt", { class: `bw-label${k === line ? " sa-read" : ""}`, text: term }),
+          ui.h("dd", { text })]));
+        if (line !== undefined) w.say(`${all[line][0]}: ${all[line][1]}`);
       }
-      const chosen = () => ({ ...current(), entry: 0 });
-      for (const [map, isOutput] of [[scores, false], [weights, false], [outputs, true]]) {
-        map.element.addEventListener("mouseover", (event) => {
-          const cell = event.target.closest("td[title]");
-          if (!cell) return;
-          const [i, j] = [cell.parentNode.rowIndex - 1, cell.cellIndex - 1];
-          spell(isOutput ? { query: i, key: chosen().key, entry: j }
-            : { query: i, key: j, entry: 0 });
-        });
-        map.element.addEventListener("mouseleave", () => spell(chosen()));
-      }
+      const map = (caption, line, placeOf, titles) => chart.heatMap({ caption, numbers: true,
+        ...titles,
+        onPick: (i, j) => w.set(placeOf(i, j)),
+        onRead: (i, j, byKey) => (i === undefined ? spell(current())
+          : spell({ ...current(), ...placeOf(i, j) }, byKey ? line : undefined)) });
+      const [scores, weights] = ["Scores", "Weights"].map((caption, line) =>
+        map(caption, line, (i, j) => ({ query: i, key: j })));
+      const outputs = map("Outputs", 2, (i, k) => ({ query: i, entry: k }),
+        { rowTitle: "token", columnTitle: "entry of its output" });
 
+      function embed(state, tokens) {
+        const vectors = held();
+        if (state.source === "sentence") return tokens.map((token) => vectors[token]);
+        if (drawn.seed !== state.seed) {
+          drawn = { seed: state.seed, rows: vectorsFrom(state.seed, most, widest) };
+        }
+        return drawn.rows.slice(0, tokens.length).map((row) =>
+          row.subarray(0, state.width).map((value) => value * state.spread));
+      }
       w.draw((state) => {
-        const { tokens, query: i, key: j } = current();
-        const embeddings = held();
-        const now = JSON.stringify([tokens, state.edited, state.scaled, state.causal,
-          state.positions]);
-        if (now !== known_) {
-          known_ = now;
-          found = selfAttention(tokens.map((token) => embeddings[token]), state);
-          const sizes = found.scores.flat().filter((value) => value !== null).map(Math.abs);
+        const { tokens, query: i, key: j, entry: k } = current();
+        const random = state.source === "random";
+        const now = JSON.stringify({ ...state, query: 0, key: 0, entry: 0 });
+        if (now !== shown) {
+          shown = now;
+          found = selfAttention(embed(state, tokens), state);
           const labels = { rows: tokens, columns: tokens };
-          const most_ = (values) => Math.max(0.01, Math.round(100 * Math.max(...values)) / 100);
-          scores.update(found.scores, { ...labels, max: most_(sizes) });
+          scores.update(found.scores, { ...labels, max: largest(found.scores) });
           weights.update(found.weights, { ...labels, max: 1 });
           outputs.update(found.output, { rows: tokens,
-            columns: found.output[0].map((_, k) => String(k + 1)),
-            max: most_(found.output.flat().map(Math.abs)) });
+            columns: found.output[0].map((_, m) => String(m + 1)), max: largest(found.output) });
           query.limits(0, tokens.length - 1);
           key.limits(0, tokens.length - 1);
         }
+        sentence.element.hidden = random;
+        sizes.hidden = !random;
+        editor.hidden = random || !entries.length;
         scores.outline(i, j);
         weights.outline(i, j);
-        outputs.outline(i);
+        outputs.outline(i, k);
         title.textContent = `Embedding of “${tokens[i]}”, wherever it stands`;
-        entries.forEach(({ input, value }, k) => {
-          const number = embeddings[tokens[i]][k];
-          input.value = number;
-          value.textContent = fixed(number, 3);
-          input.setAttribute("aria-valuetext", fixed(number, 3));
-          input.style.setProperty("--filled", (number + limit) / (2 * limit));
-        });
-        spell(chosen());
+        if (!editor.hidden) {
+          const row = held()[tokens[i]];
+          entries.forEach(({ input, value }, m) => {
+            const number = row[m];
+            input.value = number;
+            value.textContent = fixed(number, 3);
+            input.setAttribute("aria-valuetext", fixed(number, 3));
+            input.style.setProperty("--filled", (number + limit) / (2 * limit));
+          });
+        }
+        spell(current());
         const weight = found.weights[i][j];
-        w.say(`${tokens[i]} to ${tokens[j]}: ${weight === null ? "masked"
-          : `weight ${fixed(weight)}`}`);
+        const said = weight === null ? "masked" : `weight ${fixed(weight)}`;
+        w.say(`${tokens[i]} to ${tokens[j]}: ${said}`);
       });
 
       w.add(
-        sentence.element,
-        toggles,
+        source.element, sentence.element, sizes, toggles,
         ui.row(query.element, key.element),
         ui.h("div", { class: "bw-columns" },
           ui.part("Scores", scores.element), ui.part("Weights", weights.element)),
-        ui.part("Outputs", outputs.element),
-        ui.h("div", { class: "sa-panel" }, lines),
-        ui.h("div", { class: "bw-part" }, title,
-          ui.h("div", { class: "sa-entries" }, entries.map(({ element }) => element))),
+        ui.part("Outputs", outputs.element), ui.h("div", { class: "sa-panel" }, lines), editor,
       );
       w.foot();
     });
