@@ -126,7 +126,9 @@ def _read(path: str | Path) -> dict[str, Any]:
     try:
         # weights_only: tensors, numbers and containers are read; anything that is code is refused.
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+    except FileNotFoundError:
+        raise
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
         reason = str(error).split("\n")[0]
         raise ValueError(
             f"{path}: expected a checkpoint, got a file that is none: {reason}"

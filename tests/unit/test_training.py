@@ -2,15 +2,33 @@
 
 import itertools
 import math
+import re
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lib.data import EOS, PAD, Batch, Pair, Vocabulary
+from lib import training
+from lib.batching import token_batches
+from lib.config import Config
+from lib.data import EOS, PAD, Batch, Pair, Vocabulary, make_batch, translation_pairs
+from lib.decoding import translate
+from lib.losses import label_smoothed_loss
+from lib.schedules import paper_schedule
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
-from lib.training import cosine, endless, token_loss, train
+from lib.training import (
+    cosine,
+    count_tokens,
+    endless,
+    paper_adam,
+    token_loss,
+    train,
+    update,
+    validation_loss,
+)
+from lib.transformer import Transformer
+from tests.helpers import assert_close
 
 BATCH, TIME, VOCAB = 5, 7, 11
 
@@ -46,22 +64,6 @@ def test_loss_sends_nothing_back_to_padding():
 
 def test_loss_of_nothing_is_zero():
     assert token_loss(torch.randn(2, 3, VOCAB), torch.full((2, 3), PAD)) == 0
-
-
-def test_cosine_rises_then_falls():
-    factor = cosine(steps=103, warmup=3)
-    assert [round(factor(i), 9) for i in range(4)] == [round(1 / 3, 9), round(2 / 3, 9), 1, 1]
-    assert factor(53) == pytest.approx(0.5)
-    assert 0 < factor(102) < 0.001
-    assert factor(103) == factor(500) == 0
-    values = [factor(i) for i in range(3, 103)]
-    assert values == sorted(values, reverse=True)
-
-
-@pytest.mark.parametrize(("steps", "warmup"), [(10, 10), (10, -1), (0, 0)])
-def test_cosine_needs_room(steps, warmup):
-    with pytest.raises(ValueError, match=r"expected 0 <= warmup < steps, got warmup"):
-        cosine(steps, warmup)
 
 
 def reversal_task(seed=0):
@@ -168,3 +170,198 @@ def test_endless_starts_again_in_a_new_order():
     strip = [sorted(tuple(t for t in row if t != PAD) for row in epoch) for epoch in rows]
     assert strip[0] == strip[1]
     assert rows[0] != rows[1]
+
+
+# --- one update of several batches ----------------------------------------------------------------
+
+
+def small_transformer(dropout=0.0, dtype=torch.float64, **sizes):
+    _, vocab = reversal_task()
+    torch.manual_seed(0)
+    chosen = {"d_model": 6, "n_heads": 2, "d_ff": 13, "n_layers": 1, "norm": "pre"} | sizes
+    return Transformer(Config(len(vocab), len(vocab), dropout=dropout, **chosen)).to(dtype)
+
+
+def unequal_parts():
+    """Batches of 2, 7 and 23 pairs: their numbers of tokens differ, and so does their padding."""
+    pairs, vocab = reversal_task()
+    cuts = [pairs[:2], pairs[2:9], pairs[9:32]]
+    return [make_batch(cut, vocab, vocab) for cut in cuts], make_batch(pairs[:32], vocab, vocab)
+
+
+@pytest.mark.parametrize("loss_function", [token_loss, label_smoothed_loss])
+def test_accumulation_equals_one_big_batch(loss_function):
+    parts, whole = unequal_parts()
+    one, other = small_transformer(), small_transformer()
+    losses = []
+    for model, batches in ((one, parts), (other, [whole])):
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        options = {"clip": 1e9, "loss_function": loss_function}
+        losses.append(update(model, optimizer, batches, **options))
+    assert_close(*losses, 1e-10)
+    for (name, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
+        assert_close(a.grad, b.grad, 1e-10)
+        assert_close(a.data, b.data, 1e-10)
+        assert a.grad.any() or "key" in name
+
+
+def test_a_mean_of_means_would_be_another_loss():
+    """What the test above would miss if the parts had equally many tokens."""
+    parts, whole = unequal_parts()
+    model = small_transformer()
+    means = [
+        token_loss(model(b.source, b.source_lengths, b.target_in), b.target_out).item()
+        for b in (*parts, whole)
+    ]
+    assert abs(sum(means[:3]) / 3 - means[3]) > 1e-3
+
+
+def test_schedule_steps_once_per_update():
+    seen = []
+    batches_seen = itertools.repeat(batch())
+    losses = train(
+        Recorder(), batches_seen, 3, 0.1, accumulate=5, schedule=lambda i: seen.append(i) or 1.0
+    )
+    assert seen == [0, 1, 2]
+    assert len(losses) == 3
+
+
+def test_accumulation_needs_enough_batches():
+    with pytest.raises(ValueError, match=r"expected 6 batches, got 5: give a longer stream"):
+        train(Recorder(), [batch()] * 5, 3, 1e-2, accumulate=2)
+    with pytest.raises(ValueError, match="expected accumulate above 0, got 0"):
+        train(Recorder(), [batch()], 1, 1e-2, accumulate=0)
+    with pytest.raises(ValueError, match="expected at least one batch for an update"):
+        update(Recorder(), torch.optim.SGD([torch.zeros(1)]), [])
+
+
+def test_a_run_in_two_halves_is_the_same_run():
+    def run(*parts):
+        pairs, vocab = reversal_task()
+        torch.manual_seed(0)
+        model = small_transformer(dropout=0.2, dtype=torch.float32)
+        stream, optimizer = endless(pairs, vocab, vocab, 32), paper_adam(model)
+        schedule = paper_schedule(6, 5)
+        options = {"schedule": schedule, "optimizer": optimizer}
+        return [
+            loss
+            for start, end in parts
+            for loss in train(model, stream, end, 1.0, start=start, **options)
+        ]
+
+    assert run((0, 11)) == run((0, 4), (4, 11))
+
+
+def test_after_each_update_the_caller_is_told():
+    told = []
+    losses = train(
+        Recorder(),
+        [batch()] * 3,
+        3,
+        0.5,
+        after_update=lambda *now: told.append((now[0], float(now[1]))),
+    )
+    assert told == list(enumerate(losses, 1))
+
+
+def test_paper_adam():
+    optimizer = paper_adam(Recorder())
+    assert optimizer.defaults["betas"] == (0.9, 0.98)
+    assert optimizer.defaults["eps"] == 1e-9
+    assert optimizer.defaults["weight_decay"] == 0
+
+
+def test_count_tokens_leaves_padding_out():
+    pairs, vocab = reversal_task()
+    assert count_tokens(make_batch(pairs[:7], vocab, vocab)) == sum(
+        len(p.target) + 1 for p in pairs[:7]
+    )
+
+
+def test_bar_shows_loss_and_tokens_per_second(monkeypatch):
+    shown = []
+    monkeypatch.setattr(training.tqdm, "set_postfix_str", lambda self, text: shown.append(text))
+    train(Recorder(), [batch()] * 20, 20, 1e-3)
+    assert len(shown) == 1
+    assert re.fullmatch(r"loss \d\.\d{3}, [\d,]+ tokens/s", shown[0])
+
+
+# --- bfloat16 -------------------------------------------------------------------------------------
+
+
+def test_bf16_autocast_trains():
+    pairs, vocab = reversal_task()
+    types = []
+
+    def loss_function(logits, target):
+        types.append(logits.dtype)
+        return token_loss(logits, target)
+
+    runs = []
+    for autocast in (None, torch.bfloat16):
+        model = small_transformer(dtype=torch.float32, d_model=32)
+        stream = endless(pairs, vocab, vocab, 32)
+        options = {"loss_function": loss_function, "autocast": autocast}
+        runs.append(train(model, stream, 40, 1e-2, **options))
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert set(types) == {torch.float32}
+    exact, rough = runs
+    assert rough != exact
+    assert rough[0] == pytest.approx(exact[0], rel=0.01)
+    assert rough[-1] < 0.8 * rough[0]
+    assert rough[-1] == pytest.approx(exact[-1], rel=0.1)
+
+
+# --- validation -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("autocast", [None, torch.bfloat16])
+def test_validation_counts_each_token_once_whatever_the_batches(autocast):
+    parts, whole = unequal_parts()
+    dtype = torch.float32 if autocast else torch.float64
+    model = small_transformer(dropout=0.5, dtype=dtype).train()
+    before = torch.get_rng_state()
+    one, other = (validation_loss(model, found, autocast=autocast) for found in (parts, [whole]))
+    assert one == pytest.approx(other, abs=1e-2 if autocast else 1e-10)
+    assert model.training
+    assert torch.equal(before, torch.get_rng_state())
+    model.eval()
+    inputs = whole.source, whole.source_lengths, whole.target_in
+    assert one == pytest.approx(token_loss(model(*inputs), whole.target_out).item(), rel=1e-2)
+
+
+def test_validation_needs_tokens():
+    with pytest.raises(ValueError, match="expected batches with at least one token, got none"):
+        validation_loss(Recorder(), [])
+
+
+# --- the book's model -----------------------------------------------------------------------------
+
+
+def book_model(pairs, **options):
+    vocabs = [Vocabulary.from_sentences(pair[side] for pair in pairs) for side in (0, 1)]
+    torch.manual_seed(0)
+    config = Config(*map(len, vocabs), d_model=64, n_heads=4, d_ff=128, n_layers=2, **options)
+    return Transformer(config), vocabs
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_first_loss_is_that_of_guessing(norm, tied):
+    """ln V within 5 %, so the weights start well: nothing is thought likely before training."""
+    pairs, _ = translation_pairs(300, 10)
+    model, vocabs = book_model(pairs, norm=norm, tied=tied, dropout=0.0)
+    loss = validation_loss(model, token_batches(pairs, *vocabs, 2000, seed=0))
+    assert loss == pytest.approx(math.log(len(vocabs[1])), rel=0.05)
+
+
+def test_one_batch_can_be_learned_by_heart():
+    pairs, _ = translation_pairs(32, 10)
+    model, vocabs = book_model(pairs, norm="pre", positions="rotary", dropout=0.0)
+    one = make_batch(pairs, *vocabs)
+    losses = train(model, itertools.repeat(one), 150, 4e-3, schedule=cosine(150))
+    said = model(one.source, one.source_lengths, one.target_in).argmax(-1)
+    real = one.target_out != PAD
+    assert (said == one.target_out)[real].all()
+    assert losses[-1] < 0.02
+    assert translate(model, pairs, *vocabs) == [list(pair.target) for pair in pairs]
