@@ -96,9 +96,8 @@ export default {
       const canvas = ui.h("canvas", { role: "img" });
       const [here, there] = ["p", "p + k"].map((text) =>
         ui.h("div", { class: "pe-row", "aria-hidden": "true" }, ui.h("span", { text })));
-      const [least, most] = [ui.h("span"), ui.h("span")];
-      const axes = ui.h("span");
-      const what = ui.h("p", { class: "pe-note" });
+      const [least, most, axes] = ["", "", ""].map(() => ui.h("span"));
+      const [what, curveNote, noTurn] = ["", "", ""].map(() => ui.h("p", { class: "pe-note" }));
       const map = ui.h("figure", { class: "pe-map" },
         ui.h("div", { class: "pe-frame" }, canvas, here, there),
         ui.h("figcaption", { class: "bw-caption" }, axes, ui.h("span",
@@ -115,7 +114,6 @@ export default {
 
       const curve = chart.lines({ title: "Score by offset", height: 210, points: false,
         x: { label: OFFSET }, y: { label: "score" } });
-      const curveNote = ui.h("p", { class: "pe-note" });
 
       const [circle, line, arc, start, turned, actual] = [["circle"], ["line", { x1: 0, y1: 0 }],
         ["path"], ["circle", { r: 4 }], ["circle", { r: 5.5 }],
@@ -124,15 +122,13 @@ export default {
       const dial = ui.h("svg", { viewBox: "-100 -100 200 200", class: "pe-dial", role: "img" },
         circle, line, arc, start, turned, actual);
       const facts = ui.h("dl", { class: "pe-facts" });
-      const turn = ui.part("Moving on by k is a turn",
-        ui.h("div", { class: "pe-turn" }, dial, facts));
-      const noTurn = ui.h("p", { class: "pe-note" });
+      const turn = ui.part("Does one turn lead from p to p + k, from any p?",
+        ui.row(shift.element, pair.element), ui.h("div", { class: "pe-turn" }, dial, facts));
 
       function drawTurn({ scheme: kind, d_model: d, base: b, position: p, shift: k, pair: i },
         rows) {
         const shown = kind !== "alibi" && d % 2 === 0;
         turn.hidden = !shown;
-        for (const { element } of [pair, shift]) element.hidden = !shown;
         noTurn.hidden = shown;
         noTurn.textContent = kind === "alibi"
           ? "ALiBi has no vectors for positions: it only makes distant keys lose."
@@ -181,9 +177,10 @@ export default {
         const series = alibi
           ? [...new Set([own, 1, Math.ceil(nHeads / 2), nHeads])].map((h) => ({ name: `head ${h}`,
             points: Array.from({ length: n }, (_, t) => [-t, -t * 2 ** (-8 * h / nHeads) || 0]) }))
-          : [...new Set([p, 0, n - 1])].map((q) => ({ name: `from position ${q}`, points: products(rows, q) }));
-        const values = series.flatMap(({ points }) => points.map((point) => point[1]));
-        const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];
+          : [...new Set([p, 0, n - 1])].map((q) => (
+            { name: `from position ${q}`, points: products(rows, q) }));
+        const values = [0, ...series.flatMap(({ points }) => points.map((point) => point[1]))];
+        const [low, high] = [Math.min(...values), Math.max(...values)];
         curve.update(series, { x: { label: OFFSET, min: 1 - n, max: alibi ? 0 : n - 1 },
           y: { label: alibi ? "added to the score" : "dot product", min: low, max: high },
           description: `${series.length} curves over ${n} positions` });
@@ -199,11 +196,10 @@ export default {
         const p = Math.min(state.position, n - 1);
         const i = Math.min(state.pair, Math.floor(even / 2) - 1);
         const own = { ...state, d_model: even, position: p, pair: i };
-        const rows = table({ ...own, length: alibi ? n : p + state.shift + n }, nHeads);
+        const rows = table({ ...own, length: alibi ? n : Math.max(n, p + own.shift + 1) }, nHeads);
         const seen = rows.slice(0, n);
-        width.element.hidden = alibi;
-        base.element.hidden = alibi || kind === "learned";
-        head.element.hidden = !alibi;
+        for (const [{ element, input }, off] of [[width, alibi], [head, !alibi],
+          [base, alibi || kind === "learned"]]) [element.hidden, input.hidden] = [off, off];
         width.element.querySelector("label").textContent =
           kind === "rotary" ? "Width d_k" : "Width d_model";
         position.limits(0, n - 1);
@@ -211,17 +207,15 @@ export default {
 
         colours ??= palette(...inks.map((ink) =>
           getComputedStyle(ink).color.match(/[\d.]+/g).slice(0, 3).map(Number)));
-        const top = { sinusoidal: 1, learned: 1.5, rotary: Math.SQRT2 }[kind]
-          ?? Math.max(-rows[0][n - 1], 1e-9);
+        const top = { sinusoidal: 1, learned: 1.5, rotary: Math.SQRT2 }[kind] ?? -rows[0][n - 1];
+        const bound = +top.toPrecision(3);
         picture(canvas, seen, top, colours);
         canvas.parentNode.style.setProperty("--rows", n);
-        [least.textContent, most.textContent] = [`−${+top.toPrecision(3)}`,
-          alibi ? "0" : `+${+top.toPrecision(3)}`];
+        [least.textContent, most.textContent] = [`−${bound}`, alibi ? "0" : `+${bound}`];
         map.classList.toggle("pe-one-side", alibi);
         axes.textContent = alibi ? "Rows: query. Columns: key." : "Rows: position. Columns: entry.";
         canvas.setAttribute("aria-label", alibi ? `Bias of head ${own.head}: ${n} by ${n}`
-          : `${NAMES[kind]}: ${n} positions by ${even} entries, from −${+top.toPrecision(3)} to `
-            + `${+top.toPrecision(3)}`);
+          : `${NAMES[kind]}: ${n} positions by ${even} entries, from −${bound} to ${bound}`);
         [[here, p], [there, p + state.shift]].forEach(([mark, row]) => {
           mark.style.setProperty("--row", row);
           mark.hidden = row >= n || (mark === there && alibi);
@@ -240,7 +234,6 @@ export default {
         ui.row(base.element, head.element, position.element),
         ui.part("What each position gets", map, what),
         ui.part("Score by offset", curve.element, curveNote),
-        ui.row(shift.element, pair.element),
         turn, noTurn, ...inks,
       );
       w.draw(paint);
