@@ -178,7 +178,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     longer = ["--save-every", "1000", "--steps", "9999"]  # only the wish to stop makes it save
     process = start(["-m", "lib.train"], *OPTIONS, *longer, *data, "--out", str(out))
     line = ""
-    while not line.startswith("training"):  # the last thing that is said before the first update
+    while not line.startswith(
+        "training"
+    ):  # among the last things that is said before the first update
         line = process.stdout.readline()
         assert line, "the run ended before it began"
     deadline = time.monotonic() + PATIENCE

@@ -9,7 +9,6 @@ What it does is told by the modules that it puts together: `lib.train_options`, 
 """
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,49 +18,47 @@ from tqdm import tqdm
 
 from lib.checkpoints import peek, write_whole
 from lib.train_options import FREE, parse, settle
-from lib.train_report import duration, number, scores, table
+from lib.train_report import duration, number, perplexity, scores, table
 from lib.train_run import BEST, LOSSES, STATE, Run
 
 SUMMARY = "summary.txt"
 
 
-def describe(run: Run) -> str:
-    """What is about to be trained, on what, with how much."""
-    o, n = run.options, sum(p.numel() for p in run.model.parameters())
-    cut = "sub-words" if o.subword else "words"
-    c, valid = run.corpus, number(len(run.corpus.valid))
+def facts(run: Run) -> list[tuple[str, str]]:
+    """What is trained, on what, with how much: rows of a table. Chapter: 11 (Training)."""
+    o, c = run.options, run.corpus
+    parameters = number(sum(p.numel() for p in run.model.parameters()))
     left = f", {number(c.left_out)} too long ones left out" if c.left_out else ""
-    return table(
-        [
-            (
-                "model",
-                f"{o.layers}+{o.layers} layers, d_model {o.d_model}, {o.heads} heads, "
-                f"d_ff {o.d_ff}, {number(n)} parameters",
-            ),
-            ("", f"norm {o.norm}, positions {o.positions}, dropout {o.dropout}"),
-            ("data", f"{number(len(c.train))} pairs{left}; {valid} for validation"),
-            ("", f"{' and '.join(number(len(v)) for v in run.vocabs)} {cut}"),
-            (
-                "training",
-                f"{number(run.steps)} updates, {number(run.stream.per_epoch)} batches an "
-                f"epoch, schedule {o.schedule}, rate {o.lr:.2g}",
-            ),
-            ("", f"{run.device}, {'bfloat16' if run.autocast else 'float32'}"),
-        ]
-    )
+    sizes = " and ".join(number(len(vocab)) for vocab in run.vocabs)
+    layers = f"{o.layers}+{o.layers} layers, d_model {o.d_model}, {o.heads} heads, d_ff {o.d_ff}"
+    return [
+        ("model", f"{layers}, {parameters} parameters"),
+        ("", f"norm {o.norm}, positions {o.positions}, dropout {o.dropout}"),
+        ("data", f"{number(len(c.train))} pairs{left}; {number(len(c.valid))} for validation"),
+        ("", f"vocabularies of {sizes} {'sub-words' if o.subword else 'words'}"),
+        (
+            "training",
+            f"{number(run.steps)} updates, {number(run.stream.per_epoch)} batches an epoch",
+        ),
+        ("", f"schedule {o.schedule}, rate {o.lr:.2g}, smoothing {o.smoothing}, seed {o.seed}"),
+        ("", f"{run.device}, {'bfloat16' if run.autocast else 'float32'}"),
+    ]
 
 
 def summarise(run: Run) -> str:
-    """Score the best weights on the test sentences, and tell all in one piece."""
+    """Score the best weights on the test sentences, and tell all in one piece.
+
+    Chapter: 11 (Training).
+    """
     p = run.progress
     epochs = run.steps * run.options.accumulate / run.stream.per_epoch
     tokens = epochs * sum(len(run.vocabs[1].encode(x.target)) + 1 for x in run.corpus.train)
     rows, examples = scores(run.out / BEST, run.corpus.tests, run.options, run.device)
     speed = f"{number(tokens / max(p.seconds, 1e-9))} target tokens a second"
     lines = [
-        ("trained", f"{number(run.steps)} updates, {epochs:.1f} epochs"),
-        ("", f"{duration(p.seconds)}, {speed}, validation included"),
-        ("validation", f"loss {p.best_loss:.3f}, perplexity {math.exp(p.best_loss):.2f}"),
+        *facts(run),
+        ("took", f"{duration(p.seconds)} for {epochs:.1f} epochs, validation included: {speed}"),
+        ("validation", f"loss {p.best_loss:.3f}, {perplexity(p.best_loss)}"),
         ("", f"the best, after update {number(p.best_step)}: these weights are scored"),
         *rows,
         ("weights", str(run.out / BEST)),
@@ -106,7 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = None
     try:
         run = prepare(given)
-        tqdm.write(describe(run))
+        tqdm.write(table(facts(run)))
+        if run.step:
+            tqdm.write(f"Going on after update {number(run.step)}.")
         if run.step < run.steps:
             run.learn()
         text = summarise(run)
@@ -115,6 +114,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         tqdm.write(_farewell(run), file=sys.stderr)
         return 130
+    except torch.OutOfMemoryError:
+        fix = "begin again with a lower --max-tokens and a higher --accumulate"
+        tqdm.write(f"error: the memory of the GPU is too small; {fix}", file=sys.stderr)
+        return 1
     except (ValueError, OSError, FloatingPointError, ModuleNotFoundError) as error:
         tqdm.write(f"error: {error}", file=sys.stderr)
         return 1
@@ -125,7 +128,7 @@ def _farewell(run: Run | None) -> str:
     if run is None or not (run.out / STATE).exists():
         return "Stopped before the first update; nothing is kept."
     return (
-        f"Stopped after {number(run.step)} of {number(run.steps)} updates; all is kept in "
+        f"Stopped after {number(run.kept)} of {number(run.steps)} updates; all is kept in "
         f"{run.out / STATE}.\nGo on with: python -m lib.train --resume --out {run.out}"
     )
 

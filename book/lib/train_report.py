@@ -72,6 +72,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
+def perplexity(loss: float) -> str:
+    """Say exp(loss): how many equally likely tokens leave as much doubt. Chapter: 11 (Training)."""
+    return f"perplexity {math.exp(min(loss, 99.0)):.2f}"
+
+
 def table(rows: Sequence[tuple[str, str]]) -> str:
     """Two columns of text, the first as wide as its longest entry. Chapter: 11 (Training)."""
     width = max(len(left) for left, _ in rows)

@@ -24,7 +24,7 @@ from lib.notebook import best_device, seed_everything
 from lib.schedules import Schedule, cosine, paper_schedule, warm_up
 from lib.subword import vocabulary_from_json, vocabulary_to_json
 from lib.train_data import make_vocabularies, read_corpus
-from lib.train_report import LossLog, number
+from lib.train_report import LossLog, number, perplexity
 from lib.training import paper_adam, token_loss, train, validation_loss
 from lib.transformer import Transformer
 
@@ -84,6 +84,7 @@ class Run:
             place = self.out / STATE
             self.step, _ = load_checkpoint(place, self.model, self.optimizer, stream=self.stream)
             self.progress = Progress(**kept["progress"])
+        self.kept = self.step  # updates in the checkpoint
         self.log = LossLog(self.out / LOSSES, keep=self.step)
 
     def _config(self) -> Config:
@@ -129,6 +130,7 @@ class Run:
             stream=self.stream,
             extra=told,
         )
+        self.kept = self.step
 
     def validate(self) -> None:
         """Measure the loss on held-out sentences; the best weights so far are kept."""
@@ -143,7 +145,7 @@ class Run:
             save_model(self.out / BEST, self.model, *self.vocabs, about)
         tqdm.write(
             f"update {number(self.step)} of {number(self.steps)}: validation loss {loss:.3f}, "
-            f"perplexity {math.exp(loss):.2f}{', the best so far' if best else ''}"
+            f"{perplexity(loss)}{', the best so far' if best else ''}"
         )
 
     def after_update(self, step: int, loss: Tensor) -> None:
