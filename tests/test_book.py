@@ -23,6 +23,7 @@ class Page(HTMLParser):
         super().__init__()
         self.path = path
         self.links, self.loaded, self.ids, self.images, self.modules = [], [], set(), [], []
+        self.meta: dict[str, str] = {}
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attributes):
@@ -30,6 +31,10 @@ class Page(HTMLParser):
         self.ids |= {values[key] for key in ("id", "name") if values.get(key)}
         if tag == "a" and values.get("href"):
             self.links.append(values["href"])
+        if tag == "meta" and values.get("content"):
+            self.meta[values.get("property") or values.get("name")] = values["content"]
+        if tag == "link" and values.get("rel") == "canonical":
+            self.meta["canonical"] = values["href"]
         if tag == "img":
             self.images.append(values)
         if "book-widget" in (values.get("class") or "").split():
@@ -92,3 +97,31 @@ def test_formulas_are_set(page):
 def test_widgets_find_their_scripts(page):
     for module in page.modules:
         assert (HTML / "_static" / "widgets" / f"{module}.js").exists()
+
+
+TEXTS = [path for path in PAGES if path.parent.name == "book"]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
+def test_a_shared_link_shows_what_the_page_is(path):
+    meta = Page(path).meta
+    assert meta["canonical"] == meta["og:url"]
+    assert meta["og:url"].endswith(f"/book/{path.name}")
+    assert meta["og:title"]
+    card = HTML / "_static" / "card.png"
+    assert meta["og:image"].endswith("/_static/card.png")
+    assert card.exists()
+    if path.stem[:2].isdigit():
+        assert meta["og:description"] == meta["description"]
+        assert 60 <= len(meta["description"]) <= 202
+
+
+def test_descriptions_differ():
+    found = [Page(path).meta.get("description") for path in TEXTS if path.stem[:2].isdigit()]
+    assert len(set(found)) == len(found)
+
+
+def test_the_map_of_the_site_lists_every_text():
+    text = (HTML / "sitemap.xml").read_text(encoding="utf-8")
+    listed = re.findall(r"<loc>([^<]*)</loc>", text)
+    assert sorted(listed) == sorted(Page(path).meta["canonical"] for path in TEXTS)
