@@ -25,6 +25,7 @@ from ext import book_widgets
 from playwright.sync_api import Page, sync_playwright
 
 from lib.widgets.base import BookWidget
+from lib.widgets.forward_tracer import ForwardTracer
 from lib.widgets.heads_explorer import HeadsExplorer
 from lib.widgets.learning_rate import LearningRateExplorer
 from lib.widgets.mask_builder import MaskBuilder
@@ -34,10 +35,13 @@ from lib.widgets.self_attention_explorer import SelfAttentionExplorer
 from lib.widgets.softmax_scale import SoftmaxScaleExplorer
 from lib.widgets.tied_softmax import TiedSoftmaxExplorer
 from tests.paths import BOOK
-from tests.widget_samples import SAMPLES
+from tests.widget_samples import SAMPLES, traced
 
 GOAL = 16
 LARGEST = {
+    "forward_tracer": lambda: ForwardTracer(
+        *traced(2, 4, longest=24), sentence=2, stage=11, position=12
+    ),
     "heads_explorer": lambda: HeadsExplorer(512, 8, time=64),
     "learning_rate": lambda: LearningRateExplorer(total=300_000, warmup=8000, step=7),
     "mask_builder": lambda: MaskBuilder(

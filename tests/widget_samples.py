@@ -1,7 +1,9 @@
 """Small, hand-set data for each widget: used by the tests in Python and in the browser."""
 
 from lib.widgets.alignment_player import AlignmentPlayer
+from lib.widgets.beam_explorer import BeamExplorer
 from lib.widgets.bottleneck_explorer import BottleneckExplorer
+from lib.widgets.forward_tracer import ForwardTracer, stages_of
 from lib.widgets.heads_explorer import HeadsExplorer
 from lib.widgets.learning_rate import LearningRateExplorer
 from lib.widgets.mask_builder import MaskBuilder
@@ -58,9 +60,72 @@ def bins() -> list[dict]:
     ]
 
 
+def traced(n_layers: int = 1, heads: int = 2, longest: int = 0) -> tuple[dict, list[dict]]:
+    """Traced sentences of 3 and 4 tokens, of 5 and 2, and of `longest` on both sides if given."""
+    sizes = {"d_model": 6, "n_heads": heads, "d_ff": 7, "n_layers": n_layers}
+    sizes |= {"source_vocab": 29, "target_vocab": 31, "pre_norm": True}
+    stages = stages_of(n_layers, True)
+    found = []
+    long = [f"token{i}" for i in range(longest)]
+    texts = [
+        (
+            ["six", "days", "<eos>"],
+            ["<bos>", "dans", "six", "<b>"],
+            ["dans", "six", "<b>", "<eos>"],
+        ),
+        (["a", "b", "c", "d", "<eos>"], ["<bos>", "x"], ["x", "<eos>"]),
+        (long, long, long),
+    ]
+    for source, read, said in texts if longest else texts[:2]:
+        times = {"source": len(source), "target": len(read)}
+        maps = {}
+        for stage in stages:
+            if stage["kind"] in ("self", "cross"):
+                queries = times[stage["side"]]
+                keys = times["source"] if stage["kind"] == "cross" else queries
+                maps[stage["name"]] = [
+                    [
+                        [float(j == (i + h) % min(i + 1, keys)) for j in range(keys)]
+                        for i in range(queries)
+                    ]
+                    for h in range(heads)
+                ]
+        rows = [[n + i + 1.5 for i in range(times[s["side"]])] for n, s in enumerate(stages)]
+        adds = [s["kind"] in ("self", "cross", "feed") for s in stages]
+        guess = [[(token, 0.75), ("oui", 0.25 - 0.01 * i)] for i, token in enumerate(said)]
+        found.append(
+            {
+                "source": source,
+                "read": read,
+                "said": said,
+                "maps": maps,
+                "lengths": rows,
+                "changes": [row if add else [] for row, add in zip(rows, adds, strict=True)],
+                "guesses": [guess] * sum(s["side"] == "target" for s in stages),
+            }
+        )
+    return sizes, found
+
+
+# Greedy takes "no"; the likeliest sentence is "yes"; with a penalty the longest one wins.
+ROWS = {
+    (): {"no": 0.45, "yes": 0.4, "<b>": 0.15},
+    ("no",): {"<eos>": 0.5, "no": 0.3, "yes": 0.2},
+    ("no", "no"): {"<eos>": 1.0},
+    ("no", "yes"): {"<eos>": 1.0},
+    ("yes",): {"<eos>": 0.6, "yes": 0.4},
+    ("yes", "yes"): {"no": 1.0},
+    ("yes", "yes", "no"): {"<eos>": 0.95, "yes": 0.05},
+    ("yes", "yes", "no", "yes"): {"<eos>": 1.0},
+    ("<b>",): {"<eos>": 1.0},
+}
+
+
 SAMPLES = {
     "alignment_player": lambda: AlignmentPlayer(sentences(), sentence=1, step=2),
+    "beam_explorer": lambda: BeamExplorer({"yes or no": ROWS}, beam=2, alpha=0.6),
     "bottleneck_explorer": lambda: BottleneckExplorer(bins(), bin=1),
+    "forward_tracer": lambda: ForwardTracer(*traced(), stage=6, head=1, position=2),
     "heads_explorer": lambda: HeadsExplorer(48, 3, time=11),
     "learning_rate": lambda: LearningRateExplorer(
         "cosine", d_model=128, warmup=30, total=500, peak=2e-3, step=101

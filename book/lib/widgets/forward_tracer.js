@@ -1,0 +1,178 @@
+// Walks through a forward pass: for each step its formula, shapes, maps, and what it does.
+const SHORT = { embed: "embed", self: "self", cross: "cross", feed: "feed", norm: "norm",
+  project: "project" };
+const isAttention = (kind) => kind === "self" || kind === "cross";
+
+/** What a step computes, as a formula: x is its own stream, M the memory. */
+function formula({ kind, side }, preNorm) {
+  if (kind === "embed") return "E[token] √d_model + position";
+  if (kind === "norm") return side === "source" ? "M = LN(x)" : "LN(x)";
+  if (kind === "project") return "softmax(x W)";
+  const [open, close] = preNorm ? ["LN(", ")"] : ["", ""];
+  const x = `${open}x${close}`;
+  const masked = side === "source" ? "" : ", causal";
+  const inside = { self: `Attention(Q, K, V from ${x}${masked})`,
+    cross: `Attention(Q from ${x}, K, V from M)`, feed: `FFN(${x})` }[kind];
+  return preNorm ? `x + ${inside}` : `LN(x + ${inside})`;
+}
+
+/** The tensors of a step with their shapes, for one sentence (no batch axis). */
+function shapes({ kind, side }, sizes, { source, target }) {
+  const { d_model: d, n_heads: h, d_ff: ff } = sizes;
+  const time = side === "source" ? source : target;
+  const keys = kind === "cross" ? source : time;
+  const vocab = side === "source" ? sizes.source_vocab : sizes.target_vocab;
+  const rows = {
+    embed: [["tokens", [time]], ["matrix E", [vocab, d]]],
+    self: [["x", [time, d]]],
+    cross: [["x", [time, d]], ["memory M", [source, d]]],
+    feed: [["x", [time, d]], ["inner layer", [time, ff]]],
+    norm: [["x", [time, d]]],
+    project: [["x", [time, d]]],
+  }[kind];
+  if (isAttention(kind)) {
+    rows.push(["queries", [h, time, d / h]], ["keys, and values alike", [h, keys, d / h]],
+      ["maps", [h, time, keys]]);
+  }
+  return [...rows, ["out", kind === "project" ? [time, vocab] : [time, d]]];
+}
+
+export default {
+  render({ model, el }) {
+    return ui.widget({
+      model,
+      el,
+      title: "Forward-pass tracer",
+      lead: "Walk a sentence through a trained Transformer, step by step. See the shapes, the maps "
+        + "of every head, and what the model would say if it stopped there.",
+    }, (w) => {
+      const [sizes, stages, sentences] = ["sizes", "stages", "sentences"].map((n) => w.data(n));
+      const first = stages.findIndex(({ side }) => side === "target");
+      const longest = Math.max(...sentences.flatMap((s) => [s.source.length, s.read.length]));
+      w.state({
+        sentence: ui.integer(0, sentences.length - 1),
+        stage: ui.integer(0, stages.length - 1),
+        head: ui.integer(0, sizes.n_heads - 1),
+        position: ui.integer(0, longest - 1),
+      });
+      const now = () => {
+        const one = sentences[w.get("sentence")];
+        const stage = stages[w.get("stage")];
+        const tokens = stage.side === "source" ? one.source : one.read;
+        // A position past the end of a shorter sentence is its last one.
+        return { one, stage, tokens, at: Math.min(w.get("position"), tokens.length - 1) };
+      };
+      const percent = (share) => (share > 0 && share < 5 ? "< 1 %" : `${Math.round(share / 10)} %`);
+      const word = (text) => ui.h("span", { class: "bw-word ft-word", text });
+
+      // Controls
+      const sentence = controls.select(w, "sentence", {
+        label: "Sentence",
+        options: sentences.map(({ source }, i) => [i, source.slice(0, -1).join(" ")]),
+      });
+      const step = controls.slider(w, "stage", {
+        label: "Step", min: 0, max: stages.length - 1,
+        format: (at) => `${at + 1} of ${stages.length}`,
+      });
+      const back = ui.button("Previous", () => w.set({ stage: w.get("stage") - 1 }));
+      const next = ui.button("Next", () => w.set({ stage: w.get("stage") + 1 }), { primary: true });
+      const head = controls.choice(w, "head", {
+        label: "Head",
+        options: Array.from({ length: sizes.n_heads }, (_, i) => [i, String(i + 1)]),
+      });
+      const position = controls.slider(w, "position", {
+        label: "Position", min: 0, max: longest - 1,
+        format: () => now().tokens[now().at],
+      });
+
+      // What is shown
+      const chips = stages.map(({ kind, title }, i) => ui.h("li", {
+        class: `ft-chip ft-${kind}`, title, text: SHORT[kind], click: () => w.set({ stage: i }) }));
+      const lane = (name, list) => ui.h("div", { class: "ft-lane" },
+        ui.h("span", { class: "bw-label", text: name }),
+        ui.h("ol", { class: "ft-chips", "aria-label": `Steps of the ${name.toLowerCase()}` }, list));
+      const title = ui.h("p", { class: "ft-title" });
+      const text = ui.h("p", { class: "ft-formula" });
+      const table = ui.h("ul", { class: "ft-shapes", "aria-label": "Shapes" });
+      const map = chart.heatMap({
+        caption: "Weights of the chosen head", rowTitle: "queries", columnTitle: "keys",
+        digits: 3, onPick: (row) => w.set({ position: row }),
+      });
+      const reading = ui.h("p", { class: "ft-reading" });
+      const maps = ui.part("The map of this head", head.element, map.element, reading);
+      const most = Math.max(...sentences.flatMap((s) => s.lengths.flatMap((row, i) =>
+        (stages[i].kind === "project" ? [] : row))));
+      const stream = chart.bars({ label: "Length of each position's vector", max: most,
+        format: (value) => value.toFixed(1) });
+      const lengths = ui.part("Length of each vector after this step (+ of what it adds)",
+        stream.element);
+      const guessed = chart.bars({ label: "Likeliest next tokens", max: 1000, format: percent });
+      const asked = ui.h("p", { class: "ft-asked" });
+      const guesses = ui.part("Next token", asked, guessed.element);
+
+      let shown = "";
+      function drawMap(state, { one, stage, tokens, at }) {
+        maps.hidden = !isAttention(stage.kind);
+        if (maps.hidden) return "";
+        const keys = stage.kind === "cross" ? one.source : tokens;
+        const weights = one.maps[stage.name][state.head];
+        const key = [state.sentence, state.stage, state.head].join();
+        if (shown !== key) {
+          const open = (i, j) => stage.kind === "cross" || stage.side === "source" || j <= i;
+          map.update(weights.map((row, i) => row.map((v, j) => (open(i, j) ? v / 1000 : null))),
+            { rows: tokens, columns: keys });
+          shown = key;
+        }
+        map.outline(at);
+        const best = math.argmax(weights[at]);
+        reading.replaceChildren(word(tokens[at]), " looks most at ", word(keys[best]),
+          ` (${percent(weights[at][best])} of the weight).`);
+        return `head ${state.head + 1}, ${reading.textContent}`;
+      }
+      function drawGuesses({ one, stage, at }, number) {
+        guesses.hidden = stage.side === "source";
+        if (guesses.hidden) return "";
+        const row = one.guesses[number - first][at];
+        const said = one.said[at];
+        asked.replaceChildren(stage.kind === "project" ? "After " : "If it stopped here, after ",
+          word(one.read[at]), stage.kind === "project" ? " the model says:" : " it would say:");
+        guessed.update(row.map(([name, value]) => ({ name, value, current: name === said,
+          note: name === said && "said in the end" })));
+        return `${asked.textContent} ${row[0][0]}, ${percent(row[0][1])}`;
+      }
+      w.draw((state) => {
+        const seen = now();
+        const { one, stage, tokens, at } = seen;
+        position.limits(0, tokens.length - 1);
+        back.disabled = state.stage === 0;
+        next.disabled = state.stage === stages.length - 1;
+        chips.forEach((chip, i) => {
+          if (i === state.stage) chip.setAttribute("aria-current", "step");
+          else chip.removeAttribute("aria-current");
+        });
+        title.textContent = stage.title;
+        text.textContent = formula(stage, sizes.pre_norm);
+        const times = { source: one.source.length, target: one.read.length };
+        table.replaceChildren(...shapes(stage, sizes, times).map(([name, shape]) => ui.h("li", {},
+          `${name} `, ui.h("span", { class: "ft-shape", text: `(${shape.join(", ")})` }))));
+        const changes = one.changes[state.stage];
+        lengths.hidden = stage.kind === "project";
+        stream.update(lengths.hidden ? [] : one.lengths[state.stage].map((value, i) => ({
+          name: tokens[i], value, current: i === at,
+          note: changes.length > 0 && `+ ${changes[i].toFixed(1)}` })));
+        w.say(`${stage.title}. ${drawMap(state, seen)} ${drawGuesses(seen, state.stage)}`);
+      });
+
+      w.add(
+        sentence.element,
+        ui.h("div", { class: "ft-lanes" },
+          lane("Encoder", chips.slice(0, first)), lane("Decoder", chips.slice(first))),
+        ui.row(ui.h("div", { class: "bw-buttons" }, back, next), step.element, position.element),
+        ui.h("div", { class: "ft-step" }, title, text, table),
+        maps,
+        ui.h("div", { class: "bw-columns" }, lengths, guesses),
+      );
+      w.foot();
+    });
+  },
+};
