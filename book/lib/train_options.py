@@ -58,7 +58,9 @@ DEFAULTS: dict[str, Any] = {
 FREE = {"resume", "out", "device", "threads", "save_every", "beam", "alpha"}
 
 
-def _number(kind: type, least: float, below: float = float("inf")) -> Callable[[str], Any]:
+def _number(
+    kind: type, least: int | float, below: int | float = float("inf")
+) -> Callable[[str], Any]:
     """A reader of numbers from `least` to just under `below`, for argparse."""
 
     def read(text: str) -> Any:

@@ -58,12 +58,12 @@ class LossLog:
             stream.writelines(lines)
 
 
-def number(count: float) -> str:
+def number(count: int | float) -> str:
     """12345 -> "12,345". Chapter: 11 (Training)."""
     return f"{count:,.0f}"
 
 
-def duration(seconds: float) -> str:
+def duration(seconds: int | float) -> str:
     """3723 -> "1 h 2 min"; at most two units. Chapter: 11 (Training)."""
     whole = round(seconds)
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
