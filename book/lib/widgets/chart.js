@@ -34,7 +34,7 @@ const chart = (() => {
       h("span", { text: "0" }), h("span", { class: "bw-ramp" }), top);
     let labels = { rows: [], columns: [], max };
     const map = grid.map({ caption, rowTitle, columnTitle, scale, onRead, onPick,
-      most: numbers ? 12 : 32, look: numbers ? "bw-numbers" : "", blank: () => h("span") });
+      most: numbers ? 10 : 32, look: numbers ? "bw-numbers" : "", blank: () => h("span") });
 
     return {
       element: map.element,

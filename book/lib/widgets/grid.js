@@ -133,7 +133,7 @@ const grid = (() => {
    */
   function cells({ kinds, onMove, onPick, ...options }) {
     const walkable = onMove || onPick;
-    const drawn = map({ ...options, onMove, onPick, look: "bw-cells", most: 16, blank: () =>
+    const drawn = map({ ...options, onMove, onPick, look: "bw-cells", most: 12, blank: () =>
       [h("span", { "aria-hidden": "true" }), !walkable && hidden("")] });
     const tiles = Object.fromEntries(Object.entries(kinds).map(([name, one]) => [name, tile(one)]));
     const colours = COLOURS.map((name) => `var(--bw-${name})`);

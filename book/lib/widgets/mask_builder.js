@@ -1,6 +1,6 @@
 // Who may attend to whom: a mask made of rules and of single cells, which inputs each output then
 // depends on, and how others would write the same mask.
-const FEW = 16; // positions of which all are named; of more, runs of positions
+const FEW = 12; // positions of which all are named; of more, runs of positions
 const FORMS = [
   ["This book, F.scaled_dot_product_attention", "True = may attend", "sdpa_mask(mask)",
     (open) => (open ? "True" : "False"), "Fully masked: the output is 0."],
