@@ -25,12 +25,18 @@ function vectorsFrom(seed, most, widest) {
   return Array.from({ length: most }, () => Float64Array.from({ length: widest }, draw));
 }
 
+let marks = [[]]; // positions, kept while the size stays
+function positionsOf(time, width) {
+  if (marks.length !== time || marks[0].length !== width) marks = math.sinusoidal(time, width);
+  return marks;
+}
+
 /** Vectors, scores, weights and outputs. A masked score is null. */
 function selfAttention(embeddings, { scaled, causal, positions }) {
   const [time, width] = [embeddings.length, embeddings[0].length];
-  const marks = positions && math.sinusoidal(time, width);
-  const vectors = marks ? embeddings.map((row, i) => row.map((value, k) => value + marks[i][k]))
-    : embeddings;
+  const added = positions && positionsOf(time, width);
+  const vectors = !added ? embeddings
+    : embeddings.map((row, i) => row.map((value, k) => value + added[i][k]));
   const mask = causal ? math.causalMask(time) : undefined;
   const scale = scaled ? 1 / Math.sqrt(width) : 1;
   const { scores, weights, output } = math.attention(vectors, vectors, vectors, { mask, scale });
@@ -96,15 +102,11 @@ export default {
       const widest = Math.max(...widths, rows[0].length);
       w.state({
         source: ui.oneOf("sentence", "random"),
-        sentence: ui.text(600),
-        edited: ui.text(1000),
-        n_tokens: ui.integer(1, most),
-        width: ui.oneOf(...widths),
-        spread: ui.oneOf(...w.data("spreads")),
-        seed: ui.integer(0, w.data("last_seed")),
+        sentence: ui.text(600), edited: ui.text(1000),
+        n_tokens: ui.integer(1, most), width: ui.oneOf(...widths),
+        spread: ui.oneOf(...w.data("spreads")), seed: ui.integer(0, w.data("last_seed")),
         scaled: ui.flag(), causal: ui.flag(), positions: ui.flag(),
-        query: ui.integer(0, most - 1),
-        key: ui.integer(0, most - 1),
+        query: ui.integer(0, most - 1), key: ui.integer(0, most - 1),
         entry: ui.integer(0, widest - 1),
       });
       function parse(text) {
@@ -241,8 +243,7 @@ export default {
         ui.row(query.element, key.element),
         ui.h("div", { class: "bw-columns" },
           ui.part("Scores", scores.element), ui.part("Weights", weights.element)),
-        ui.part("Outputs", outputs.element), ui.h("div", { class: "sa-panel" }, lines), editor,
-      );
+        ui.part("Outputs", outputs.element), ui.h("div", { class: "sa-panel" }, lines), editor);
       w.foot();
     });
   },
