@@ -13,7 +13,7 @@ export TQDM_DISABLE = 1
 export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help book serve test lint gpu unit notebooks site setup setup-test refresh checkpoint bench clean
+.PHONY: help book pdf serve test lint gpu unit notebooks site setup setup-test refresh checkpoint bench clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | sort | awk -F': ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -50,6 +50,9 @@ serve: ## read the built book at http://127.0.0.1:8000
 	@test -f $(HTML)/index.html || $(MAKE) book
 	@echo "Reading at http://127.0.0.1:$(PORT)/ (Ctrl-C stops)"
 	@$(PYTHON) -m http.server --bind 127.0.0.1 --directory $(HTML) $(PORT)
+
+pdf: setup-test book ## print the book into one PDF beside its pages
+	$(BIN)/python scripts/make_pdf.py
 
 # --- tests ------------------------------------------------------------------------------------
 

@@ -1,0 +1,107 @@
+"""Print the built book into one PDF, with an outline: `make pdf`.
+
+    python scripts/make_pdf.py [HTML_FOLDER] [PDF_FILE]
+
+Every page is printed by Chromium as it stands in the browser, light, with its widgets in the state
+in which they start. Links within the book lead to the published pages.
+Needs: the built book (`make book`), and a Chromium (CHROMIUM, or one on the path).
+"""
+
+import io
+import os
+import re
+import shutil
+import sys
+from html import escape
+from pathlib import Path
+
+import yaml
+from playwright.sync_api import Page, sync_playwright
+from pypdf import PdfReader, PdfWriter
+from tqdm import tqdm
+
+ROOT = Path(__file__).resolve().parent.parent
+PAPER = {
+    "format": "A4",
+    "margin": {"top": "16mm", "bottom": "18mm", "left": "16mm", "right": "16mm"},
+}
+SCALE = 0.85
+# Cells, listings and answers that a reader of the screen opens by a click are printed open.
+OPEN = """() => {
+  for (const part of document.querySelectorAll("details")) part.open = true;
+  for (const part of document.querySelectorAll(".toggle-hidden")) {
+    part.classList.remove("toggle-hidden");
+  }
+  for (const image of document.images) image.loading = "eager";
+  const here = document.querySelector('link[rel="canonical"]')?.href;
+  for (const link of document.querySelectorAll("a[href]")) {
+    const target = link.getAttribute("href");
+    if (here && !target.startsWith("#")) link.href = new URL(target, here).href;
+  }
+}"""
+
+
+def order() -> list[str]:
+    """The pages in the order of the table of contents."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    chapters = [entry["file"] for part in toc["parts"] for entry in part["chapters"]]
+    return [toc["root"], *chapters]
+
+
+def printed(page: Page, path: Path) -> tuple[str, PdfReader]:
+    """Open a page of the book, print it, and return its title too."""
+    page.goto(path.as_uri(), wait_until="load")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.book-widget')].every((w) => w.querySelector('.bw'))",
+        timeout=30_000,
+    )
+    page.evaluate(OPEN)
+    page.evaluate("() => Promise.all([...document.images].map((image) => image.decode()))")
+    title = page.locator("h1").first.inner_text().strip(" #")
+    data = page.pdf(format="A4", margin=MARGIN, scale=SCALE, print_background=True)
+    return re.sub(r"\s+", " ", title), PdfReader(io.BytesIO(data))
+
+
+def footers(page: Page, titles: list[str]) -> PdfReader:
+    """Sheets that are empty but for a title and a number: Chromium counts each file from one."""
+    sheet = (
+        '<div style="height:296mm;break-after:page;position:relative">'
+        '<p style="position:absolute;bottom:8mm;left:16mm;right:16mm;margin:0;display:flex;'
+        'justify-content:space-between;font:8pt sans-serif;color:#666">'
+        "<span>{title}</span><span>{number}</span></p></div>"
+    )
+    sheets = (sheet.format(title=escape(t), number=n) for n, t in enumerate(titles, 1))
+    page.set_content("".join(sheets))
+    return PdfReader(io.BytesIO(page.pdf(format="A4")))
+
+
+def main(html: Path, target: Path) -> None:
+    paths = [html / f"{name}.html" for name in order()]
+    missing = [path for path in paths if not path.exists()]
+    if missing:
+        sys.exit(f"expected the built book, but {missing[0]} is missing: run make book first")
+    executable = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    writer = PdfWriter()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        page = browser.new_page(color_scheme="light", viewport={"width": 900, "height": 1200})
+        titles: list[str] = []  # of each sheet
+        for path in tqdm(paths, unit="page"):
+            title, document = printed(page, path)
+            writer.append(document, outline_item=title, import_outline=False)
+            titles += [title] * len(document.pages)
+        for sheet, foot in zip(writer.pages, footers(page, titles).pages, strict=False):
+            sheet.merge_page(foot)
+            sheet.compress_content_streams()
+        browser.close()
+    writer.add_metadata({"/Title": "The Transformer, Piece by Piece"})
+    writer.compress_identical_objects()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    writer.write(target)
+    print(f"{target}: {len(writer.pages)} pages, {target.stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    given = [Path(argument) for argument in sys.argv[1:3]]
+    html = given[0] if given else ROOT / "_build" / "html"
+    main(html, given[1] if len(given) > 1 else html / "the-transformer-piece-by-piece.pdf")
