@@ -1,6 +1,6 @@
 """Chapter 7 on several seeds: where the norm stands, at two depths, with and without warm-up.
 
-    python benchmarks/norm_depth_seeds.py [--seeds 0 1 2] [--steps 200] [--layers 2 6]
+    python benchmarks/norm_depth_seeds.py [--seeds 0 1 2] [--steps 160] [--layers 2 6]
 
 The chapter trains the same models with the same settings; --steps 1200 --warmup 300 gives them
 time. Sentences of one item. Each row gives the gradient's norm in the last decoder layer as a
@@ -47,8 +47,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--layers", type=int, nargs="+", default=[2, 6])
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--warmup", type=int, default=50)
+    parser.add_argument("--steps", type=int, default=160)
+    parser.add_argument("--warmup", type=int, default=40)
     parser.add_argument("--lr", type=float, default=3e-3)
     given = parser.parse_args()
     training, test = translation_pairs(4000, 200, max_items=1)

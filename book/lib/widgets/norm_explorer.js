@@ -5,8 +5,11 @@ const FAINT = 0.01; // a gradient below this, of 1 at the top, is called vanishi
 const STRONG = 100;
 
 /** Evenly spread numbers of mean 0, much faster to draw than normal ones. */
-const fill = (length, draw, deviation) =>
-  Float64Array.from({ length }, () => Math.sqrt(12) * deviation * (draw() - 0.5));
+function fill(length, draw, deviation) {
+  const [numbers, spread] = [new Float64Array(length), Math.sqrt(12) * deviation];
+  for (let i = 0; i < length; i += 1) numbers[i] = spread * (draw() - 0.5);
+  return numbers;
+}
 
 /** The random stack: input, gradient at the top, and two matrices for each layer. */
 function drawStack(seed, width, layers, time) {
@@ -28,7 +31,7 @@ function times(x, weight, columns, out) {
   const y = new Float64Array((x.length / columns) * out);
   for (let at = 0; at < x.length; at += 1) {
     const value = x[at];
-    if (value !== 0) {
+    if (value !== 0) { // ReLU leaves half of them 0
       const into = Math.floor(at / columns) * out;
       const from = (at % columns) * out;
       for (let j = 0; j < out; j += 1) y[into + j] += value * weight[from + j];
