@@ -25,6 +25,7 @@ from ext import book_widgets
 from playwright.sync_api import Page, sync_playwright
 
 from lib.widgets.base import BookWidget
+from lib.widgets.beam_explorer import BeamExplorer
 from lib.widgets.forward_tracer import ForwardTracer
 from lib.widgets.heads_explorer import HeadsExplorer
 from lib.widgets.learning_rate import LearningRateExplorer
@@ -39,8 +40,9 @@ from tests.widget_samples import SAMPLES, traced
 
 GOAL = 16
 LARGEST = {
+    "beam_explorer": lambda: BeamExplorer({"long": long_table()}, beam=5, alpha=2.0, pruned=True),
     "forward_tracer": lambda: ForwardTracer(
-        *traced(2, 4, longest=24), sentence=2, stage=11, position=12
+        *traced(2, 4, longest=16), sentence=2, stage=11, position=7
     ),
     "heads_explorer": lambda: HeadsExplorer(512, 8, time=64),
     "learning_rate": lambda: LearningRateExplorer(total=300_000, warmup=8000, step=7),
@@ -63,6 +65,20 @@ LARGEST = {
         {f"w{i}": [0.3 * i - 1, 1 - 0.2 * i] for i in range(8)}, [1.0, 0.5], "w3", smoothing=0.1
     ),
 }
+
+
+def long_table() -> dict[tuple[str, ...], dict[str, float]]:
+    """Five sentences of 25 tokens that stay equally likely, with three other ends at each token."""
+    rows = {(): {f"w{i}": 0.2 for i in range(5)}}
+    for start in range(5):
+        for length in range(1, 25):
+            prefix = (f"w{start}", *("w0",) * (length - 1))
+            rows[prefix] = {"w0": 0.9, "w1": 0.05, "w2": 0.03, "w3": 0.02}
+            rows |= {(*prefix, word): {"<eos>": 1.0} for word in ("w1", "w2", "w3")}
+        rows[(f"w{start}", *("w0",) * 24)] = {"<eos>": 1.0}
+    return rows
+
+
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <link rel="stylesheet" href="widgets/base.css">
 <script defer src="widget-host.js"></script><script defer src="widgets/shared.js"></script>

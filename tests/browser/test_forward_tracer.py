@@ -88,7 +88,7 @@ def test_guesses_and_the_likeliest_key(stage, tracer):
     first = number - sum(s["side"] == "source" for s in tracer.stages)
     names = page.locator("[aria-label='Likeliest next tokens'] .bw-bar-name > span:first-child")
     assert names.all_inner_texts() == [token for token, _ in one["guesses"][first][4]]
-    page.get_by_label("Step").press("End")
+    page.get_by_label("Step", exact=True).press("End")
     assert names.all_inner_texts() == [token for token, _ in one["guesses"][-1][4]]
     assert names.count() == 5
     assert "six the model says:" in page.locator(".ft-asked").inner_text()
@@ -101,17 +101,17 @@ def test_lengths_and_what_a_step_adds(stage):
     assert bars.locator(".bw-bar-value").all_inner_texts() == ["7.5", "8.5", "9.5", "10.5"]
     assert bars.locator(".bw-bar-note").all_inner_texts() == ["+ 7.5", "+ 8.5", "+ 9.5", "+ 10.5"]
     expect(bars.nth(2)).to_have_class("bw-chosen")
-    page.get_by_label("Step").press("End")
+    page.get_by_label("Step", exact=True).press("End")
     expect(bars).to_have_count(0)
 
 
 def test_the_keyboard_walks_and_a_click_picks_a_row(stage):
     page = stage.show(SAMPLES["forward_tracer"]())
-    page.get_by_label("Position").press("ArrowLeft")
+    page.get_by_label("Position", exact=True).press("ArrowLeft")
     expect(page.locator("tr.bw-current th")).to_have_text("dans")
     page.locator(".bw-map tbody tr").nth(3).locator("td").first.click()
     expect(page.locator("tr.bw-current th")).to_have_text("<b>")
-    page.get_by_label("Head").get_by_text("1", exact=True).click()
+    page.get_by_role("radio", name="2").press("ArrowLeft")
     assert cells(page)[:3] == ["1.000", "0.000", "0.000"]
     page.locator(".ft-chip").first.click()
     expect(page.locator(".ft-title")).to_have_text("Encoder: embedding")
@@ -123,7 +123,7 @@ def test_a_shorter_sentence_holds_its_last_position(stage):
     page = stage.show(SAMPLES["forward_tracer"]())
     page.get_by_label("Sentence").select_option("1")
     expect(page.locator("tr.bw-current th")).to_have_text("x")
-    assert page.get_by_label("Position").get_attribute("max") == "1"
+    assert page.get_by_label("Position", exact=True).get_attribute("max") == "1"
 
 
 @pytest.mark.parametrize(
