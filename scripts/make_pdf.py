@@ -21,14 +21,10 @@ from pypdf import PdfReader, PdfWriter
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
-PAPER = {
-    "format": "A4",
-    "margin": {"top": "16mm", "bottom": "18mm", "left": "16mm", "right": "16mm"},
-}
+MARGIN = {"top": "16mm", "bottom": "18mm", "left": "16mm", "right": "16mm"}
 SCALE = 0.85
-# Cells, listings and answers that a reader of the screen opens by a click are printed open.
+# Hints and answers, which a reader of the screen opens by a click, are printed open.
 OPEN = """() => {
-  for (const part of document.querySelectorAll("details")) part.open = true;
   for (const part of document.querySelectorAll(".toggle-hidden")) {
     part.classList.remove("toggle-hidden");
   }
@@ -65,13 +61,13 @@ def printed(page: Page, path: Path) -> tuple[str, PdfReader]:
 def footers(page: Page, titles: list[str]) -> PdfReader:
     """Sheets that are empty but for a title and a number: Chromium counts each file from one."""
     sheet = (
-        '<div style="height:296mm;break-after:page;position:relative">'
+        '<div style="height:296mm;overflow:hidden;break-inside:avoid;break-after:page;position:relative">'
         '<p style="position:absolute;bottom:8mm;left:16mm;right:16mm;margin:0;display:flex;'
         'justify-content:space-between;font:8pt sans-serif;color:#666">'
         "<span>{title}</span><span>{number}</span></p></div>"
     )
     sheets = (sheet.format(title=escape(t), number=n) for n, t in enumerate(titles, 1))
-    page.set_content("".join(sheets))
+    page.set_content("<style>body { margin: 0 }</style>" + "".join(sheets))
     return PdfReader(io.BytesIO(page.pdf(format="A4")))
 
 
@@ -90,7 +86,7 @@ def main(html: Path, target: Path) -> None:
             title, document = printed(page, path)
             writer.append(document, outline_item=title, import_outline=False)
             titles += [title] * len(document.pages)
-        for sheet, foot in zip(writer.pages, footers(page, titles).pages, strict=False):
+        for sheet, foot in zip(writer.pages, footers(page, titles).pages, strict=True):
             sheet.merge_page(foot)
             sheet.compress_content_streams()
         browser.close()
