@@ -61,7 +61,7 @@ def printed(page: Page, path: Path) -> tuple[str, PdfReader]:
 def footers(page: Page, titles: list[str]) -> PdfReader:
     """Sheets that are empty but for a title and a number: Chromium counts each file from one."""
     sheet = (
-        '<div style="height:296mm;overflow:hidden;break-inside:avoid;break-after:page;position:relative">'
+        '<div style="height:296mm;overflow:hidden;break-after:page;position:relative">'
         '<p style="position:absolute;bottom:8mm;left:16mm;right:16mm;margin:0;display:flex;'
         'justify-content:space-between;font:8pt sans-serif;color:#666">'
         "<span>{title}</span><span>{number}</span></p></div>"
