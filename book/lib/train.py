@@ -29,13 +29,17 @@ def facts(run: Run) -> list[tuple[str, str]]:
     o, c = run.options, run.corpus
     parameters = number(sum(p.numel() for p in run.model.parameters()))
     left = f", {number(c.left_out)} too long ones left out" if c.left_out else ""
-    sizes = " and ".join(number(len(vocab)) for vocab in run.vocabs)
+    sizes = [number(len(vocab)) for vocab in run.vocabs]
+    cut = "sub-words" if o.subword else "words"
+    vocabularies = (
+        f"one vocabulary of {sizes[0]}" if o.share else f"vocabularies of {' and '.join(sizes)}"
+    )
     layers = f"{o.layers}+{o.layers} layers, d_model {o.d_model}, {o.heads} heads, d_ff {o.d_ff}"
     return [
         ("model", f"{layers}, {parameters} parameters"),
         ("", f"norm {o.norm}, positions {o.positions}, dropout {o.dropout}"),
         ("data", f"{number(len(c.train))} pairs{left}; {number(len(c.valid))} for validation"),
-        ("", f"vocabularies of {sizes} {'sub-words' if o.subword else 'words'}"),
+        ("", f"{vocabularies} {cut}"),
         (
             "training",
             f"{number(run.steps)} updates, {number(run.stream.per_epoch)} batches an epoch",

@@ -100,7 +100,7 @@ _OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "max_length": {"type": _COUNT, "help": "leave longer sentences out of training"},
     },
     "model": {
-        "size": {"choices": SIZES, "help": "sets what follows; default tiny, with files small"},
+        "size": {"choices": SIZES, "help": "sets what this help gives no default for (see below)"},
         "layers": {"type": _COUNT, "help": "in the encoder, and as many in the decoder"},
         "d_model": {"type": _COUNT, "help": "width of the vector at a position"},
         "heads": {"type": _COUNT, "help": "attention heads"},
@@ -151,6 +151,23 @@ _OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
+def _epilog() -> str:
+    """Examples, and what each size stands for."""
+    sizes = [
+        f"  {name:<6}" + ", ".join(f"{option.replace('_', '-')} {n}" for option, n in size.items())
+        for name, size in SIZES.items()
+    ]
+    examples = (
+        "  python -m lib.train",
+        "  python -m lib.train --data multi30k --source de --target en --min-count 2 --out runs/de",
+        "  python -m lib.train --train mine.tsv --subword 4000 --size tiny --out runs/mine",
+        "  python -m lib.train --resume --out runs/de",
+    )
+    return "\n".join(
+        ["sizes; tiny is the default, with files it is small:", *sizes, "", "examples:", *examples]
+    )
+
+
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line; what was not given is absent. Chapter: 11 (Training).
 
@@ -161,13 +178,17 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         prog="python -m lib.train",
         description="Train a Transformer to translate: on the book's task, or on your own files.",
         argument_default=argparse.SUPPRESS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_epilog(),
     )
     for title, options in _OPTIONS.items():
         group = parser.add_argument_group(title)
         for name, settings in options.items():
             default = DEFAULTS.get(name)
-            shown = f" (default {default})" if default not in (None, False) else ""
+            shown = f" (default {default})" if default is not None and default is not False else ""
             flag = "--" + name.replace("_", "-")
+            if "type" in settings:
+                settings = {"metavar": "N"} | settings
             group.add_argument(flag, **settings | {"help": settings["help"] + shown})
     given = parser.parse_args(arguments)
     problem = _conflict(vars(given))

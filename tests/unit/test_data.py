@@ -20,6 +20,7 @@ from lib.data import (
     Vocabulary,
     batches,
     make_batch,
+    pad_batch,
 )
 
 WORD = st.text(min_size=1, max_size=4).filter(lambda word: word not in SPECIAL)
@@ -240,3 +241,20 @@ class TestBatches:
         pairs = numbered([2] * count)
         with pytest.raises(ValueError, match=f"got {count} pairs and batch size {batch_size}"):
             batches(pairs, Vocabulary([]), Vocabulary([]), batch_size, seed=0)
+
+
+def test_pad_batch_puts_the_marks_where_they_belong():
+    batch = pad_batch([[5, 6, 7], [8]], [[9], [4, 5]])
+    assert batch.source.tolist() == [[5, 6, 7, EOS], [8, EOS, PAD, PAD]]
+    assert batch.source_lengths.tolist() == [4, 2]
+    assert batch.target_in.tolist() == [[BOS, 9, PAD], [BOS, 4, 5]]
+    assert batch.target_out.tolist() == [[9, EOS, PAD], [4, 5, EOS]]
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets"), [([], []), ([[5]], [[5], [6]]), ([[5], [6]], [[5]])]
+)
+def test_pad_batch_needs_as_many_targets_as_sources(sources, targets):
+    got = f"{len(sources)} sources and {len(targets)} targets"
+    with pytest.raises(ValueError, match=f"as many targets as sources, at least one, got {got}"):
+        pad_batch(sources, targets)

@@ -31,7 +31,7 @@ def multi30k(tmp_path):
     for name, n in (("train", 43), ("val", 5), ("test_2016_flickr", 3), ("test_2017_flickr", 2)):
         write(tmp_path, f"{name}.de", sentences(n, f"Wort{name}"), packed=True)
         write(tmp_path, f"{name}.en", sentences(n, f"Word{name}"), packed=True)
-    write(tmp_path, "train.fr", ["mot"])
+    write(tmp_path, "train.fr", ["livre"])
     return tmp_path
 
 

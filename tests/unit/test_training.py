@@ -312,6 +312,18 @@ def test_bf16_autocast_trains():
     assert rough[-1] == pytest.approx(exact[-1], rel=0.1)
 
 
+@pytest.mark.parametrize("positions", ["learned", "rotary", "alibi"])
+def test_bf16_with_each_kind_of_positions(positions):
+    parts, _ = unequal_parts()
+    losses = [
+        update(model, paper_adam(model), parts, autocast=autocast).item()
+        for autocast in (None, torch.bfloat16)
+        for model in [small_transformer(dtype=torch.float32, d_model=32, positions=positions)]
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=0.01)
+    assert losses[1] != losses[0]
+
+
 # --- validation -----------------------------------------------------------------------------------
 
 
