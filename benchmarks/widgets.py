@@ -42,7 +42,7 @@ GOAL = 16
 LARGEST = {
     "beam_explorer": lambda: BeamExplorer({"long": long_table()}, beam=5, alpha=2.0, pruned=True),
     "forward_tracer": lambda: ForwardTracer(
-        *traced(2, 4, longest=16), sentence=2, stage=11, position=7
+        *traced(2, 4, longest=12), sentence=2, stage=11, position=7
     ),
     "heads_explorer": lambda: HeadsExplorer(512, 8, time=64),
     "learning_rate": lambda: LearningRateExplorer(total=300_000, warmup=8000, step=7),
