@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -84,7 +85,7 @@ class Run:
             place = self.out / STATE
             self.step, _ = load_checkpoint(place, self.model, self.optimizer, stream=self.stream)
             self.progress = Progress(**kept["progress"])
-        self.kept = self.step  # updates in the checkpoint
+        self.kept, self.saved = self.step, time.monotonic()  # updates in the checkpoint, and when
         self.log = LossLog(self.out / LOSSES, keep=self.step)
 
     def _config(self) -> Config:
@@ -106,7 +107,7 @@ class Run:
     def _schedule(self) -> Schedule:
         o = self.options
         if o.schedule == "paper":
-            return paper_schedule(o.d_model, o.warmup or 4000)
+            return paper_schedule(o.d_model, 4000 if o.warmup is None else o.warmup)
         warmup = self.steps // 20 if o.warmup is None else o.warmup
         return cosine(self.steps, warmup) if o.schedule == "cosine" else warm_up(warmup)
 
@@ -164,7 +165,7 @@ class Run:
 
     def learn(self) -> None:
         """Train from where the run stands to its last update."""
-        self.saved = time.monotonic()
+        self.saved = time.monotonic()  # what came before is no training time
         if self.step == 0:
             self.save()  # from the first moment on there is something to resume from
         smoothed = partial(label_smoothed_loss, smoothing=self.options.smoothing)
@@ -194,6 +195,7 @@ def _asked_to_stop(run: Run) -> Iterator[None]:
 
     def ask(which: int, frame: Any) -> None:
         run.stopping = True
+        os.write(2, b"\nStopping after this update. Ctrl-C again stops at once.\n")
         signal.signal(which, before[which])
 
     before = {which: signal.getsignal(which) for which in (signal.SIGINT, signal.SIGTERM)}

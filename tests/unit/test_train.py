@@ -188,6 +188,7 @@ def test_files_that_changed(files, tmp_path, capsys):
         ("--max-tokens 3", "expected sentences of at most max_tokens=3 tokens with EOS"),
         ("--device abacus", "expected a device such as cpu or cuda, got 'abacus'"),
         ("--steps 3 --warmup 3", "expected 0 <= warmup < steps"),
+        ("--schedule paper --warmup 0", "expected warmup of at least 1, got 0"),
         ("--lr 0", "expected lr above 0"),
         (
             "--lr 1e30 --warmup 0 --clip 1e30 --schedule constant --steps 40",
