@@ -4,9 +4,13 @@ import pytest
 import torch
 from torch import nn
 
+from lib.config import Config
 from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
 from lib.decoding import BATCH_SIZE, beam_search, greedy, translate
+from lib.positions import SCHEMES
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
+from lib.transformer import Transformer
+from tests.helpers import assert_close
 
 SOURCE_VOCAB, TARGET_VOCAB = 13, 11
 SOURCE = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD], [9, 10, EOS, PAD]])
@@ -124,3 +128,64 @@ def test_translate_with_a_beam():
     tokens, _ = beam_search(model, batch.source, batch.source_lengths, 5, beam=3, alpha=2.0)
     said = translate(model, pairs, vocab, vocab, max_length=5, beam=3, alpha=2.0)
     assert said == [vocab.decode(row) for row in tokens]
+
+
+# The cache, in every scheme of positions
+
+
+def transformer(positions, dtype=torch.float32):
+    torch.manual_seed(0)
+    sizes = {"d_model": 24, "n_heads": 3, "d_ff": 37, "n_layers": 2, "dropout": 0.0}
+    config = Config(SOURCE_VOCAB, TARGET_VOCAB, positions=positions, tied=False, **sizes)
+    return Transformer(config).to(dtype).eval()
+
+
+@torch.no_grad()
+def uncached(model, source, lengths, max_length):
+    """The whole model anew for each token: the tokens, and the logits of each step."""
+    target = torch.full((len(source), 1), BOS)
+    ended = torch.zeros(len(source), dtype=torch.bool)
+    steps = []
+    while target.shape[1] <= max_length and not ended.all():
+        steps.append(model(source, lengths, target)[:, -1])
+        token = steps[-1].argmax(-1).masked_fill(ended, PAD)
+        ended |= token == EOS
+        target = torch.cat([target, token[:, None]], 1)
+    return target[:, 1:], torch.stack(steps, 1)
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+def test_steps_equal_teacher_forcing_where_rows_end_at_different_times(positions):
+    """Sources of 4, 2 and 3 tokens with padding; targets of 37, 1 and 5, PAD after their end."""
+    model = transformer(positions)
+    ends, time = torch.tensor([37, 1, 5]), 37
+    generator = torch.Generator().manual_seed(1)
+    said = torch.randint(EOS + 1, TARGET_VOCAB, (3, time), generator=generator)
+    said[torch.arange(3), ends - 1] = EOS
+    real = torch.arange(time) < ends[:, None]
+    said = said.masked_fill(~real, PAD)
+    target_in = torch.cat([torch.full((3, 1), BOS), said[:, :-1]], 1)
+    wanted = model(SOURCE, LENGTHS, target_in)
+    state, steps = model.start(SOURCE, LENGTHS), []
+    for token in target_in.unbind(1):
+        logits, _, state = model.step(token, state)
+        steps.append(logits)
+    assert_close(torch.stack(steps, 1)[real], wanted[real], 1e-5)
+    for row, (length, end) in enumerate(zip(LENGTHS.tolist(), ends.tolist(), strict=True)):
+        one = slice(row, row + 1)
+        alone = model(SOURCE[one, :length], LENGTHS[one], target_in[one, :end])
+        assert_close(torch.stack(steps, 1)[one, :end], alone, 1e-5)
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+def test_cached_equals_uncached_token_for_token(positions):
+    """41 steps, past the room that the cache has at first."""
+    model = transformer(positions, torch.float64)
+    wanted, logits = uncached(model, SOURCE, LENGTHS, 41)
+    tokens, _ = greedy(model, SOURCE, LENGTHS, 41)
+    assert torch.equal(tokens, wanted)
+    state, token = model.start(SOURCE, LENGTHS), torch.full((3,), BOS)
+    for t in range(wanted.shape[1]):
+        step, _, state = model.step(token, state)
+        assert_close(step, logits[:, t], 1e-12)
+        token = wanted[:, t]

@@ -143,7 +143,7 @@ export default {
       function explain(state) {
         const tree = trees[state.example];
         const status = statuses(tree, run, stepOf(state), state.pruned);
-        const sum = path(tree, active).map((i) => number(tree.own[i]).replace("−", "− ")).join(" ");
+        const sum = path(tree, active).map((i) => `− ${(-tree.own[i]).toFixed(2)}`).join(" ");
         const [length, total] = [tree.length[active], tree.total[active]];
         const lp = penalty(length, +state.alpha);
         const score = status.get(active) === "ended"
