@@ -109,7 +109,7 @@ def test_each_control_changes_what_it_says(stage):
     page.get_by_role("checkbox", name="Residual connection").press("Space")
     expect(page.locator(".ne-formula")).to_have_text("x + FFN(x)")
     expect(page.locator(".ne-verdict")).to_contain_text("about the size")
-    scale = page.get_by_role("slider", name="Initial scale of the weights")
+    scale = page.get_by_role("slider", name="Initial scale")
     scale.press("End")
     expect(scale).to_have_attribute("aria-valuetext", "× 2")
     expect(page.locator(".ne-verdict")).to_contain_text("explodes")

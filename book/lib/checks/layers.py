@@ -185,8 +185,7 @@ def _require_unit_square(y: Tensor) -> None:
     square, d = y.square().mean(-1)[0, 0].item(), SHAPE[-1]
     require(
         abs(square - (d - 1) / d) > 1e-6,
-        f"the mean square is {square:.3f} = (d_model - 1) / d_model, expected 1: "
-        "divide by d_model, not by d_model - 1",
+        f"the mean square is {square:.3f} = (d_model - 1) / d_model: divide by d_model",
     )
     require(
         bool((y.square().mean(-1) - 1).abs().max() < 1e-3),  # leaves room for an eps of its own

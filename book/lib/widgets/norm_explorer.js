@@ -184,7 +184,7 @@ export default {
         seed: ui.integer(0, lastSeed),
       });
       const depth = controls.slider(w, "n_layers", { label: "Layers", min: 1, max: most });
-      const scale = controls.slider(w, "scale", { label: "Initial scale of the weights",
+      const scale = controls.slider(w, "scale", { label: "Initial scale",
         values: w.data("scales"), format: (value) => `× ${value}` });
       const width = controls.slider(w, "d_model", { label: "Width d_model",
         values: w.data("widths") });
@@ -233,8 +233,8 @@ export default {
       });
 
       w.add(
-        ui.row(norm.element, ui.h("div", { class: "bw-field ne-switch" }, residual.element, again)),
-        ui.row(depth.element, scale.element, width.element),
+        ui.h("div", { class: "ne-top" }, norm.element, residual.element, again),
+        ui.h("div", { class: "ne-sizes" }, depth.element, scale.element, width.element),
         formula,
         ui.h("ul", { class: "ne-figures" }, figures.map(({ label, value }) =>
           ui.h("li", {}, ui.h("span", { class: "bw-label", text: label }), value))),
