@@ -215,7 +215,7 @@ export default {
           figures[i].value.textContent = text;
         });
         verdict.textContent = bottom < FAINT * gradients.at(-1)
-          ? "The gradient vanishes on its way down: the first layers cannot learn."
+          ? "The gradient vanishes on its way down: hardly any reaches the first layers."
           : bottom > STRONG * gradients.at(-1)
             ? "The gradient explodes on its way down: one step would throw the first layers far."
             : "The gradient reaches the first layers with about the size that it has at the top.";
