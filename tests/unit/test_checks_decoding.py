@@ -88,7 +88,10 @@ def test_greedy_mistakes(mistake, message):
         (lambda log_p, lengths, alpha: None, "got None"),
         (lambda log_p, lengths, alpha: log_p.argmax(), "got 0"),
         (lambda log_p, lengths, alpha: lengths.argmax(), "expected 0"),
-        (lambda log_p, lengths, alpha: (log_p * ((5 + lengths) / 6) ** alpha).argmax(), "multipl"),
+        (
+            lambda log_p, lengths, alpha: (log_p * ((5 + lengths) / 6) ** alpha).argmax(),
+            "multiplied, the penalty",
+        ),
         (lambda log_p, lengths, alpha: (log_p / ((5 + lengths) / 6)).argmax(), "alpha 0.0"),
         (lambda log_p, lengths, alpha: (log_p / lengths**alpha).argmax(), "expected"),
         (lambda log_p, lengths, alpha: (log_p / ((5 + lengths) / 6) ** alpha).argmin(), "expected"),
