@@ -77,18 +77,22 @@ def convolution_cost(n: int, d: int, k: int, *, dilated: bool = False) -> Cost:
     return Cost(2 * k * n * d**2, k * d**2, n * d, sequential=1, path=path)
 
 
-def restricted_cost(n: int, d: int, radius: int) -> Cost:
+def restricted_cost(n: int, d: int, radius: int, *, projections: bool = False) -> Cost:
     """O(r n d): attention to a neighbourhood of r = 2 radius + 1 positions.
 
     flops and memory count the pairs of positions in the window, so they are exact at the ends too;
-    `lib.windowed` computes a little more, because it works in blocks.
+    `lib.windowed` computes a little more, because it works in blocks. The projections cost what
+    they cost in full attention.
     Errors: ValueError for a size below 1.
     Source: Attention Is All You Need, table 1 and section 4. Chapter: 13 (Complexity).
     """
     _require_sizes(n=n, d=d, radius=radius)
     reach = min(radius, n - 1)
     pairs = n * (2 * reach + 1) - reach * (reach + 1)
-    return Cost(4 * pairs * d, 0, pairs, sequential=1, path=math.ceil((n - 1) / radius))
+    flops, parameters, memory = 4 * pairs * d, 0, pairs
+    if projections:
+        flops, parameters, memory = flops + 8 * n * d**2, 4 * d**2, memory + 4 * n * d
+    return Cost(flops, parameters, memory, sequential=1, path=math.ceil((n - 1) / radius))
 
 
 def _require_sizes(**sizes: int) -> None:

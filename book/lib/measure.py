@@ -18,6 +18,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+_PRODUCTS = ("Mm", "Bmm", "Addmm", "Convolution")  # as autograd names them
+
 
 def count_flops(function: Callable[..., object], *inputs: Tensor) -> int:
     """Return the floating-point operations of `function(*inputs)`, as torch's counter sees them.
@@ -33,11 +35,15 @@ def count_flops(function: Callable[..., object], *inputs: Tensor) -> int:
 
 
 def median_seconds(
-    functions: Mapping[str, Callable[[], object]], repeats: int = 7
+    functions: Mapping[str, Callable[[], object]],
+    repeats: int = 7,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Time functions in turn, A B C A B C, after one call of each that does not count.
 
     Taking turns lets a busy moment of the machine fall on all of them; the median drops it.
+    Args: clock, `time.process_time` to count only what this process worked, on all its threads.
     Errors: ValueError for fewer than one repeat. Source: ours. Chapter: 13 (Complexity).
     """
     if repeats < 1:
@@ -45,13 +51,37 @@ def median_seconds(
     taken: dict[str, list[float]] = {name: [] for name in functions}
     for repeat in range(repeats + 1):
         for name, function in functions.items():
-            start = time.perf_counter()
+            start = clock()
             function()
             if torch.cuda.is_available():
                 torch.cuda.synchronize()  # a GPU works on after the call has returned
             if repeat:
-                taken[name].append(time.perf_counter() - start)
+                taken[name].append(clock() - start)
     return {name: statistics.median(seconds) for name, seconds in taken.items()}
+
+
+def longest_chain(output: Tensor) -> int:
+    """Count the matrix products and convolutions that had to wait for one another.
+
+    It follows autograd's graph from `output` back to its inputs: of all ways, the one with the most
+    products on it. Two products that could run side by side lie on different ways.
+    Errors: ValueError for an output without a graph.
+    Source: ours, on torch's autograd graph. Chapter: 13 (Complexity).
+    """
+    if output.grad_fn is None:
+        raise ValueError("expected an output that autograd has recorded; give an input a gradient")
+    chains: dict[object, int] = {}
+    waiting = [output.grad_fn]
+    while waiting:
+        node = waiting[-1]
+        before = [earlier for earlier, _ in node.next_functions if earlier is not None]
+        unknown = [earlier for earlier in before if earlier not in chains]
+        waiting += unknown
+        if not unknown:
+            waiting.pop()
+            longest = max((chains[earlier] for earlier in before), default=0)
+            chains[node] = longest + node.name().startswith(_PRODUCTS)
+    return chains[output.grad_fn]
 
 
 class Power(NamedTuple):

@@ -14,7 +14,7 @@ from lib.complexity import (
 )
 from lib.layer_types import CausalConvolution, Recurrence
 from lib.masks import window_mask
-from lib.measure import count_flops, path_length
+from lib.measure import count_flops, longest_chain, path_length
 from lib.windowed import windowed_attention
 from tests.helpers import unchecked
 
@@ -85,6 +85,25 @@ def test_restricted_attention(n, d, radius):
         return run
 
     assert cost.path == path_length(stack, n, d, at_most=n)
+
+
+def test_restricted_attention_has_the_projections_of_the_full_one():
+    n, d, radius = 31, 18, 4
+    bare, whole = (restricted_cost(n, d, radius, projections=p) for p in (False, True))
+    full = [self_attention_cost(n, d, projections=p) for p in (False, True)]
+    for field in ("flops", "parameters", "memory"):
+        added = getattr(whole, field) - getattr(bare, field)
+        assert added == getattr(full[1], field) - getattr(full[0], field) > 0
+    assert whole[3:] == bare[3:]
+
+
+@pytest.mark.parametrize("n", [2, 13, 31])
+def test_products_wait_for_one_another_only_in_the_recurrence(n):
+    x = torch.randn(1, n, 6, requires_grad=True)
+    assert longest_chain(Recurrence(6)(x)) == recurrent_cost(n, 6).sequential
+    assert longest_chain(CausalConvolution(6, 3)(x)) == convolution_cost(n, 6, 3).sequential
+    output, _ = scaled_dot_product_attention(x, x, x, return_weights=True)
+    assert longest_chain(output) == 2, "scores, then the sum: O(1)"
 
 
 def test_windowed_attention_computes_little_more_than_its_pairs():

@@ -7,7 +7,15 @@ import torch
 
 from lib.attention import scaled_dot_product_attention
 from lib.masks import causal_mask
-from lib.measure import count_flops, fit_power, median_seconds, path_length, peak_bytes, reach
+from lib.measure import (
+    count_flops,
+    fit_power,
+    longest_chain,
+    median_seconds,
+    path_length,
+    peak_bytes,
+    reach,
+)
 
 
 def test_flops_of_a_product():
@@ -28,6 +36,25 @@ def test_seconds_tell_a_long_function_from_a_short_one():
     taken = median_seconds({"short": short, "long": long}, repeats=3)
     assert calls == ["short", "long"] * 4, "in turn, and once to warm up"
     assert taken["long"] >= 0.02 > taken["short"]
+
+
+def test_clock_can_be_that_of_the_process():
+    taken = median_seconds({"idle": lambda: time.sleep(0.05)}, 3, clock=time.process_time)
+    assert taken["idle"] < 0.04
+
+
+def test_chain_is_the_longest_way_and_no_sum():
+    x = torch.randn(3, 3, requires_grad=True)
+    assert longest_chain(x + 1) == 0
+    assert longest_chain(x @ x) == 1
+    assert longest_chain((x @ x) + (x @ x).tanh()) == 1, "side by side"
+    assert longest_chain((x @ x) @ (x @ x @ x)) == 3
+    y = x
+    for _ in range(2000):  # deeper than Python may call, and 2^2000 ways
+        y = (y @ x) + y
+    assert longest_chain(y) == 2000
+    with pytest.raises(ValueError, match="autograd has recorded"):
+        longest_chain(torch.zeros(3))
 
 
 def test_power_law_is_found_with_its_bounds():
