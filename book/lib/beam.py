@@ -68,8 +68,8 @@ def beam_search(
     score(y) = log p(y | source) / lp(length of y), with lp from `length_penalty`
 
     A hypothesis that ends keeps its place, so with `beam` places the search stops after `beam`
-    ends at the latest. It stops earlier if no open hypothesis can overtake the best that ended:
-    log p only falls and lp only grows, so log p / lp(max_length) is more than one can still reach.
+    ends at the latest. It stops earlier if no open hypothesis can overtake the best that ended.
+    That changes no result: log p only falls, so an open one reaches log p / lp(max_length) at most.
     Only where nothing has ended after `max_length` tokens is the likeliest open one returned.
 
     Returns: the tokens, EOS included and PAD after it; and the score of each sentence.
@@ -100,7 +100,7 @@ def beam_search(
         logits, _, state = model.step(token, state)
         was_open = total.isfinite()
         total, parent, word = _continue(total, logits.double())
-        total[torch.arange(beam, device=device) >= places] = -torch.inf
+        total[torch.arange(beam, device=device) >= places] = -torch.inf  # pruned
         tokens = tokens.gather(1, parent.unsqueeze(-1).expand_as(tokens))
         tokens[:, :, length - 1] = word
 

@@ -113,9 +113,10 @@ class PrefixTable(nn.Module):
         if keep < beam:
             raise ValueError(f"expected keep of at least the beam, {beam}, got {keep}")
         recorder = _Recorder(model, keep)
-        ids = torch.tensor([[*source_vocab.encode(source), EOS]])
+        device = next(model.parameters()).device
+        ids = torch.tensor([[*source_vocab.encode(source), EOS]], device=device)
+        lengths = torch.tensor([ids.shape[1]], device=device)
         for width in range(1, beam + 1):
-            lengths = torch.tensor([ids.shape[1]])
             beam_search(recorder, ids, lengths, max_length, beam=width, alpha=alpha)
         words = target_vocab.tokens
         return cls(
