@@ -26,6 +26,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from lib.widgets.base import BookWidget
 from lib.widgets.beam_explorer import BeamExplorer
+from lib.widgets.complexity_explorer import ComplexityExplorer
 from lib.widgets.forward_tracer import ForwardTracer
 from lib.widgets.heads_explorer import HeadsExplorer
 from lib.widgets.learning_rate import LearningRateExplorer
@@ -41,6 +42,9 @@ from tests.widget_samples import SAMPLES, traced
 GOAL = 16
 LARGEST = {
     "beam_explorer": lambda: BeamExplorer({"long": long_table()}, beam=5, alpha=2.0, pruned=True),
+    "complexity_explorer": lambda: ComplexityExplorer(
+        65_536, 4096, k=2, radius=1, dilated=True, projections=True, pick="attention"
+    ),
     "forward_tracer": lambda: ForwardTracer(
         *traced(2, 4, longest=12), sentence=2, stage=11, position=7
     ),

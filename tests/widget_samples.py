@@ -3,6 +3,7 @@
 from lib.widgets.alignment_player import AlignmentPlayer
 from lib.widgets.beam_explorer import BeamExplorer
 from lib.widgets.bottleneck_explorer import BottleneckExplorer
+from lib.widgets.complexity_explorer import ComplexityExplorer
 from lib.widgets.forward_tracer import ForwardTracer, stages_of
 from lib.widgets.heads_explorer import HeadsExplorer
 from lib.widgets.learning_rate import LearningRateExplorer
@@ -125,6 +126,7 @@ SAMPLES = {
     "alignment_player": lambda: AlignmentPlayer(sentences(), sentence=1, step=2),
     "beam_explorer": lambda: BeamExplorer({"yes or no": ROWS}, beam=2, alpha=0.6),
     "bottleneck_explorer": lambda: BottleneckExplorer(bins(), bin=1),
+    "complexity_explorer": lambda: ComplexityExplorer(96, 64, k=5, radius=4, pick="restricted"),
     "forward_tracer": lambda: ForwardTracer(*traced(), stage=6, head=1, position=2),
     "heads_explorer": lambda: HeadsExplorer(48, 3, time=11),
     "learning_rate": lambda: LearningRateExplorer(
