@@ -73,8 +73,8 @@ def beam_search(
     Only where nothing has ended after `max_length` tokens is the likeliest open one returned.
 
     Returns: the tokens, EOS included and PAD after it; and the score of each sentence.
-    Errors: ValueError for a beam or max_length below 1, an alpha below 0, or a model whose state
-        `select_rows` cannot read.
+    Errors: ValueError for a beam or max_length below 1, an alpha below 0, a model whose state
+        `select_rows` cannot read, or one that leaves no token to say.
     Source: Sutskever et al. 2014, section 3.2; Wu et al. 2016, section 7.
     Chapter: 12 (Decoding).
     """
@@ -125,6 +125,11 @@ def beam_search(
     model.train(was_training)
     cut_off = best_score.isinf()  # nothing has ended
     best[cut_off], best_score[cut_off] = tokens[cut_off, likeliest[cut_off]], bound[cut_off]
+    if not best_score.isfinite().all():
+        raise ValueError(
+            "expected logits that leave each sentence a token, got only NaN or -inf at some step; "
+            "look at what the model returns"
+        )
     return best[:, : int(best_length.max())], best_score
 
 

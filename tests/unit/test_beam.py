@@ -282,6 +282,17 @@ def test_what_it_refuses(arguments, message):
         beam_search(Table(GARDEN_PATH), *ONE, **({"max_length": 5} | arguments))
 
 
+@pytest.mark.parametrize("bad", [float("nan"), -torch.inf])
+def test_a_model_without_any_token_left_is_an_error(bad):
+    class Broken(Table):
+        def step(self, token, said):
+            logits, _, said = super().step(token, said)
+            return torch.full_like(logits, bad) if said.shape[1] > 1 else logits, None, said
+
+    with pytest.raises(ValueError, match="got only NaN or -inf at some step"):
+        beam_search(Broken({(): {A: 1.0}, (A,): {EOS: 1.0}}), *ONE, 5)
+
+
 # States
 
 
