@@ -1,6 +1,6 @@
 // Beam search over a small stored table: the tree, the scores, what was pruned and why it stopped.
 const EOS = "<eos>";
-const SHOWN = 5; // of the continuations that a step prunes, the likeliest
+const SHOWN = 3; // of the continuations that a step prunes, the likeliest
 
 /** The stored lists as a tree: children and, for each node, its log p from the root and its length. */
 function grow({ tokens, parents, log_p: own }) {
