@@ -54,13 +54,13 @@ def test_tables_that_cannot_be_searched(examples, message):
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        ({"beam": 0}, "beam: expected a number from 1 to 5, got 0"),
+        ({"beam": 0}, "beam: expected a whole number from 1 to 5, got 0"),
         ({"beam": 6}, "beam: expected"),
         ({"beam": True}, "beam: expected"),
         ({"alpha": 2.5}, "alpha: expected a number from 0 to 2, got 2.5"),
         ({"alpha": float("nan")}, "alpha: expected"),
         ({"example": 1}, "example: expected a whole number from 0 to 0, got 1"),
-        ({"step": 0}, "step: expected a number from 1 to 60"),
+        ({"step": 0}, "step: expected a whole number from 1 to 60"),
         ({"max_length": 61}, "max_length: expected"),
     ],
 )

@@ -57,10 +57,10 @@ class BeamExplorer(BookWidget):
     ):
         if not isinstance(examples, Mapping) or not examples:
             raise ValueError(f"examples: expected a mapping of at least one table, got {examples}")
-        _require(beam, "beam", 1, MOST_BEAM, int)
-        _require(alpha, "alpha", 0, MOST_ALPHA, (int, float))
-        _require(step, "step", 1, MOST_STEPS, int)
-        _require(max_length, "max_length", 1, MOST_STEPS, int)
+        validate.whole(beam, 1, MOST_BEAM, "beam")
+        validate.number(alpha, 0, MOST_ALPHA, "alpha")
+        validate.whole(step, 1, MOST_STEPS, "step")
+        validate.whole(max_length, 1, MOST_STEPS, "max_length")
         super().__init__(
             examples=[_tree(name, rows, max_length) for name, rows in examples.items()],
             max_length=max_length,
@@ -129,10 +129,3 @@ def _rows(tree: Mapping[str, Any]) -> Rows:
         prefixes.append((*before, word))
         rows.setdefault(before, {})[word] = math.exp(log_p)
     return rows
-
-
-def _require(
-    value: Any, name: str, low: float | int, high: float | int, kind: type | tuple
-) -> None:
-    if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
-        raise ValueError(f"{name}: expected a number from {low:g} to {high:g}, got {value!r}")

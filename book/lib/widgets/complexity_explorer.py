@@ -9,6 +9,7 @@ from lib.complexity import (
     restricted_cost,
     self_attention_cost,
 )
+from lib.widgets import validate
 from lib.widgets.base import BookWidget, static_table
 
 LENGTHS = tuple(sorted([2**i for i in range(3, 17)] + [3 * 2**i for i in range(2, 15)]))
@@ -63,14 +64,14 @@ class ComplexityExplorer(BookWidget):
             widths=list(WIDTHS),
             radii=list(RADII),
             kernels=list(KERNELS),
-            n=_one_of(n, LENGTHS, "n"),
-            d=_one_of(d, WIDTHS, "d"),
-            k=_one_of(k, tuple(range(KERNELS[0], KERNELS[1] + 1)), "k"),
-            radius=_one_of(radius, RADII, "radius"),
-            dilated=_flag(dilated, "dilated"),
-            projections=_flag(projections, "projections"),
-            measure=_one_of(measure, MEASURES, "measure"),
-            pick=_one_of(pick, ("none", *LAYERS), "pick"),
+            n=validate.one_of(n, LENGTHS, "n"),
+            d=validate.one_of(d, WIDTHS, "d"),
+            k=validate.one_of(k, tuple(range(KERNELS[0], KERNELS[1] + 1)), "k"),
+            radius=validate.one_of(radius, RADII, "radius"),
+            dilated=validate.flag(dilated, "dilated"),
+            projections=validate.flag(projections, "projections"),
+            measure=validate.one_of(measure, MEASURES, "measure"),
+            pick=validate.one_of(pick, ("none", *LAYERS), "pick"),
         )
 
     def costs(self) -> dict[str, Cost]:
@@ -111,16 +112,3 @@ class ComplexityExplorer(BookWidget):
         )
         header = ("layer", "FLOPs", "memory, numbers", "one after another", "longest path")
         return static_table(caption, header, rows)
-
-
-def _flag(value: object, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{name}: expected True or False, got {value!r}")
-    return value
-
-
-def _one_of(value: object, options: tuple, name: str) -> object:
-    if isinstance(value, bool) or value not in options:
-        listed = ", ".join(map(str, options))
-        raise ValueError(f"{name}: expected one of {listed}, got {value!r}")
-    return value

@@ -2,6 +2,7 @@
 
 import traitlets
 
+from lib.widgets import validate
 from lib.widgets.base import BookWidget, static_table
 
 WIDTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -36,10 +37,10 @@ class HeadsExplorer(BookWidget):
     def __init__(
         self, d_model: int = 64, n_heads: int = 4, *, d_k: int | None = None, time: int = 12
     ):
-        _require(d_model in WIDTHS, "d_model", f"one of {WIDTHS}", d_model)
-        _require(1 <= n_heads <= MOST_HEADS, "n_heads", f"1 to {MOST_HEADS}", n_heads)
-        _require(d_k is None or d_k in HEAD_WIDTHS, "d_k", f"None or one of {HEAD_WIDTHS}", d_k)
-        _require(1 <= time <= MOST_TOKENS, "time", f"1 to {MOST_TOKENS}", time)
+        validate.one_of(d_model, WIDTHS, "d_model")
+        validate.whole(n_heads, 1, MOST_HEADS, "n_heads")
+        validate.one_of(d_k, (None, *HEAD_WIDTHS), "d_k")
+        validate.whole(time, 1, MOST_TOKENS, "time")
         super().__init__(
             widths=list(WIDTHS),
             head_widths=[0, *HEAD_WIDTHS],  # 0 stands for d_model / n_heads
@@ -70,8 +71,3 @@ class HeadsExplorer(BookWidget):
             ]
         caption = f"Shapes for d_model = {d}, {h} heads and {n} tokens"
         return static_table(caption, ("step", "formula", "shape"), rows)
-
-
-def _require(holds: bool, name: str, expected: str, got: object) -> None:
-    if not holds or isinstance(got, bool):
-        raise ValueError(f"{name}: expected {expected}, got {got!r}")

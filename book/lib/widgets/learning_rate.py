@@ -3,6 +3,7 @@
 import traitlets
 
 from lib.schedules import cosine, paper_schedule, warm_up
+from lib.widgets import validate
 from lib.widgets.base import BookWidget, static_table
 
 D_MODELS = (32, 64, 128, 256, 512, 1024, 2048)
@@ -46,21 +47,22 @@ class LearningRateExplorer(BookWidget):
         peak: float = 7e-4,
         step: int | None = None,
     ):
-        warmup, total = _one_of(warmup, WARMUPS, "warmup"), _one_of(total, TOTALS, "total")
+        warmup, total = (
+            validate.one_of(warmup, WARMUPS, "warmup"),
+            validate.one_of(total, TOTALS, "total"),
+        )
         step = min(warmup, total) - 1 if step is None else step
-        if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < total:
-            raise ValueError(f"step: expected a whole number from 0 to {total - 1}, got {step!r}")
         super().__init__(
             d_models=list(D_MODELS),
             warmups=list(WARMUPS),
             totals=list(TOTALS),
             peaks=list(PEAKS),
-            schedule=_one_of(schedule, SCHEDULES, "schedule"),
-            d_model=_one_of(d_model, D_MODELS, "d_model"),
+            schedule=validate.one_of(schedule, SCHEDULES, "schedule"),
+            d_model=validate.one_of(d_model, D_MODELS, "d_model"),
             warmup=warmup,
             total=total,
-            peak=_one_of(peak, PEAKS, "peak"),
-            step=step,
+            peak=validate.one_of(peak, PEAKS, "peak"),
+            step=validate.index(step, total, "step"),
         )
 
     def rate(self, schedule: str, step: int) -> float | None:
@@ -97,10 +99,3 @@ class LearningRateExplorer(BookWidget):
             f"warm-up {self.warmup:,}, peak {self.peak:g}"
         )
         return static_table(caption, ("step, from 0", "paper", "cosine", "constant"), rows)
-
-
-def _one_of(value: object, options: tuple, name: str) -> object:
-    if isinstance(value, bool) or value not in options:
-        listed = ", ".join(map(str, options))
-        raise ValueError(f"{name}: expected one of {listed}, got {value!r}")
-    return value

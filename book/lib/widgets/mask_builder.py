@@ -65,9 +65,9 @@ class MaskBuilder(BookWidget):
     ):
         query_tokens = _labels(query_tokens, "query_tokens")
         key_tokens = _labels(key_tokens, "key_tokens")
-        _within(n_queries, 1, MOST, "n_queries")
+        validate.whole(n_queries, 1, MOST, "n_queries")
         if n_keys is not None:
-            _within(n_keys, 1, MOST, "n_keys")
+            validate.whole(n_keys, 1, MOST, "n_keys")
             if causal or radius is not None:
                 raise ValueError(
                     "expected neither causal nor radius in cross-attention, got "
@@ -78,17 +78,17 @@ class MaskBuilder(BookWidget):
         single = isinstance(lengths, int)
         each = [lengths] if single else list(lengths or [])
         for number in each:
-            _within(number, 0, size[1], "lengths")
+            validate.whole(number, 0, size[1], "lengths")
         if lengths is not None and not single and len(each) != n_queries:
             raise ValueError(
                 f"lengths: expected one number, or one for each of {n_queries} queries, got {each}"
             )
         if radius is not None:
-            _within(radius, 0, size[1] - 1, "radius")
+            validate.whole(radius, 0, size[1] - 1, "radius")
         for cell in by_hand or {}:
             for place, most, name in zip(cell, size, ("row", "column"), strict=True):
-                _within(place, 0, most - 1, f"by_hand, {name} of {cell}")
-        _within(n_layers, 1, MOST_LAYERS, "n_layers")
+                validate.whole(place, 0, most - 1, f"by_hand, {name} of {cell}")
+        validate.whole(n_layers, 1, MOST_LAYERS, "n_layers")
         stairs = [min(row + 1, size[1]) for row in range(n_queries)]
         super().__init__(
             query_tokens=query_tokens,
@@ -153,8 +153,3 @@ def _labels(value: Sequence[str], name: str) -> list[str]:
 
 def _named(tokens: list[str], size: int) -> list[str]:
     return [tokens[i] if i < len(tokens) else str(i) for i in range(size)]
-
-
-def _within(value: int, low: int, high: int, name: str) -> None:
-    if isinstance(value, bool) or not low <= value <= high:
-        raise ValueError(f"{name}: expected a whole number from {low} to {high}, got {value!r}")

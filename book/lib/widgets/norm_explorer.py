@@ -4,6 +4,7 @@ import math
 
 import traitlets
 
+from lib.widgets import validate
 from lib.widgets.base import BookWidget, static_table
 
 WIDTHS = (8, 16, 32, 64)
@@ -51,12 +52,12 @@ class NormExplorer(BookWidget):
         d_model: int = 32,
         seed: int = 0,
     ):
-        _require(_whole(n_layers, 1, MOST_LAYERS), "n_layers", f"1 to {MOST_LAYERS}", n_layers)
-        _require(norm in NORMS, "norm", f"one of {', '.join(NORMS)}", norm)
-        _require(isinstance(residual, bool), "residual", "True or False", residual)
-        _require(scale in SCALES, "scale", f"one of {SCALES}", scale)
-        _require(d_model in WIDTHS, "d_model", f"one of {WIDTHS}", d_model)
-        _require(_whole(seed, 0, LAST_SEED), "seed", f"0 to {LAST_SEED}", seed)
+        validate.whole(n_layers, 1, MOST_LAYERS, "n_layers")
+        validate.one_of(norm, NORMS, "norm")
+        validate.flag(residual, "residual")
+        validate.one_of(scale, SCALES, "scale")
+        validate.one_of(d_model, WIDTHS, "d_model")
+        validate.whole(seed, 0, LAST_SEED, "seed")
         super().__init__(
             widths=list(WIDTHS),
             scales=list(SCALES),
@@ -106,12 +107,3 @@ def typical_sizes(n_layers: int, norm: str, residual: bool, scale: float) -> tup
             after = 1.0
         square = after
     return math.sqrt(square), math.sqrt(gradient)
-
-
-def _whole(value: object, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-
-
-def _require(holds: bool, name: str, expected: str, got: object) -> None:
-    if not holds or (isinstance(got, bool) and name != "residual"):
-        raise ValueError(f"{name}: expected {expected}, got {got!r}")

@@ -4,6 +4,7 @@ import math
 
 import traitlets
 
+from lib.widgets import validate
 from lib.widgets.base import BookWidget, static_table
 
 SCHEMES = ("sinusoidal", "learned", "rotary", "alibi")
@@ -53,9 +54,9 @@ class PositionExplorer(BookWidget):
         pair: int = 3,
         head: int = 1,
     ):
-        _require(scheme in SCHEMES, "scheme", f"one of {SCHEMES}", scheme)
-        _require(d_model in WIDTHS, "d_model", f"one of {WIDTHS}", d_model)
-        _require(base in BASES, "base", f"one of {BASES}", base)
+        validate.one_of(scheme, SCHEMES, "scheme")
+        validate.one_of(d_model, WIDTHS, "d_model")
+        validate.one_of(base, BASES, "base")
         limits = {
             "length": (length, 2, LONGEST),
             "position": (position, 0, LONGEST - 1),
@@ -64,8 +65,7 @@ class PositionExplorer(BookWidget):
             "head": (head, 1, N_HEADS),
         }
         for name, (value, low, high) in limits.items():
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            _require(whole and low <= value <= high, name, f"{low} to {high}", value)
+            validate.whole(value, low, high, name)
         super().__init__(
             widths=list(WIDTHS),
             bases=list(BASES),
@@ -97,8 +97,3 @@ class PositionExplorer(BookWidget):
             f"some pairs in positions, and their entries at position {self.position}"
         )
         return static_table(caption, ("pair", "wavelength", "sine", "cosine"), rows)
-
-
-def _require(holds: bool, name: str, expected: str, got: object) -> None:
-    if not holds or isinstance(got, bool):
-        raise ValueError(f"{name}: expected {expected}, got {got!r}")

@@ -89,10 +89,10 @@ class SelfAttentionExplorer(BookWidget):
         if any(abs(value) > LIMIT for row in rows for value in row):
             raise ValueError(f"words: expected numbers from {-LIMIT} to {LIMIT}, got larger ones")
         time, wide = random or (16, 64)
-        _require(1 <= time <= MOST_TOKENS, "random", f"1 to {MOST_TOKENS} tokens", time)
-        _require(wide in WIDTHS, "random", f"a width of {WIDTHS}", wide)
-        _require(spread in SPREADS, "spread", f"one of {SPREADS}", spread)
-        _require(0 <= seed <= LAST_SEED, "seed", f"0 to {LAST_SEED}", seed)
+        validate.whole(time, 1, MOST_TOKENS, "random, tokens")
+        validate.one_of(wide, WIDTHS, "random, width")
+        validate.one_of(spread, SPREADS, "spread")
+        validate.whole(seed, 0, LAST_SEED, "seed")
         n_shown = time if random else len(tokens)
         super().__init__(
             words=names,
@@ -124,8 +124,3 @@ class SelfAttentionExplorer(BookWidget):
         more = len(shown[0][1]) - MOST_SLIDERS
         cut = f" (the first {MOST_SLIDERS} entries; {more} more)" if more > 0 else ""
         return static_table(f"The embeddings of the sentence{cut}", header, rows)
-
-
-def _require(holds: bool, name: str, expected: str, got: object) -> None:
-    if not holds or isinstance(got, bool):
-        raise ValueError(f"{name}: expected {expected}, got {got!r}")

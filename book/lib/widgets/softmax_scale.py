@@ -5,6 +5,7 @@ from statistics import NormalDist
 
 import traitlets
 
+from lib.widgets import validate
 from lib.widgets.base import BookWidget, static_table
 
 WIDTHS = tuple(2**power for power in range(11))  # 1 to 1024
@@ -53,12 +54,12 @@ class SoftmaxScaleExplorer(BookWidget):
         super().__init__(
             widths=list(WIDTHS),
             temperatures=list(TEMPERATURES),
-            d_k=_one_of(d_k, WIDTHS, "d_k"),
+            d_k=validate.one_of(d_k, WIDTHS, "d_k"),
             scaled=scaled,
-            temperature=_one_of(temperature, TEMPERATURES, "temperature"),
-            n_keys=_within(n_keys, 2, MOST_KEYS, "n_keys"),
-            seed=_within(seed, 0, LAST_SEED, "seed"),
-            curve=_one_of(curve, CURVES, "curve"),
+            temperature=validate.one_of(temperature, TEMPERATURES, "temperature"),
+            n_keys=validate.whole(n_keys, 2, MOST_KEYS, "n_keys"),
+            seed=validate.whole(seed, 0, LAST_SEED, "seed"),
+            curve=validate.one_of(curve, CURVES, "curve"),
         )
 
     def summary(self) -> str:
@@ -94,16 +95,3 @@ def _softmax_figures(n_keys: int, deviation: float) -> tuple[str, str, str]:
     squares, cubes = (sum(w**k for w in weights) for k in (2, 3))
     gradient = math.sqrt(max(0.0, squares - 2 * cubes + squares**2))
     return f"{100 * max(weights):.0f} %", f"{entropy:.2f}", f"{gradient:.3f}"
-
-
-def _one_of(value: object, options: tuple, name: str) -> object:
-    if isinstance(value, bool) or value not in options:
-        listed = ", ".join(map(str, options))
-        raise ValueError(f"{name}: expected one of {listed}, got {value!r}")
-    return value
-
-
-def _within(value: int, low: int, high: int, name: str) -> int:
-    if isinstance(value, bool) or not low <= value <= high:
-        raise ValueError(f"{name}: expected a whole number from {low} to {high}, got {value!r}")
-    return value

@@ -57,6 +57,32 @@ def share(value: Any, where: str, *, digits: int = 3) -> float:
 
 def index(value: Any, size: int, where: str) -> int:
     """A whole number below `size`. Errors: ValueError for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < size:
-        raise ValueError(f"{where}: expected a whole number from 0 to {size - 1}, got {value!r}")
+    return whole(value, 0, size - 1, where)
+
+
+def one_of(value: Any, options: Sequence[Any], where: str) -> Any:
+    """A value out of a list. Errors: ValueError that lists them all."""
+    if isinstance(value, bool) or value not in options:
+        raise ValueError(f"{where}: expected one of {', '.join(map(str, options))}, got {value!r}")
+    return value
+
+
+def whole(value: Any, low: int, high: int, where: str) -> int:
+    """A whole number from `low` to `high`. Errors: ValueError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{where}: expected a whole number from {low} to {high}, got {value!r}")
+    return value
+
+
+def number(value: Any, low: int | float, high: int | float, where: str) -> int | float:
+    """A number from `low` to `high`. Errors: ValueError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise ValueError(f"{where}: expected a number from {low:g} to {high:g}, got {value!r}")
+    return value
+
+
+def flag(value: Any, where: str) -> bool:
+    """True or False. Errors: ValueError for anything else."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{where}: expected True or False, got {value!r}")
     return value
