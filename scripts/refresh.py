@@ -5,22 +5,28 @@
 
 A chapter runs in a new kernel from its first cell to its last. What differs between two equal
 runs is taken out (timings, transient metadata); outputs and counts 1..n stay. A failing cell
-leaves the file as it was. The seconds that each chapter took go to benchmarks/chapters.json.
+leaves the file as it was. What each run took, when and on what goes to benchmarks/chapters.json,
+which the page "What was run" lists. `--time-only` writes that and leaves the chapters as they are.
 """
 
 import argparse
 import json
 import os
+import platform
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
+
+from ext.book_runs import RECORD, read_record
+
 ROOT = Path(__file__).resolve().parent.parent
-RECORD = ROOT / "benchmarks" / "chapters.json"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 # It names a kernel's model by a random number; the page uses the text/html beside it.
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -52,8 +58,32 @@ def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     return notebook
 
 
-def refresh(path: Path) -> float:
-    """Run the chapter at `path` and write it back; return the seconds it took."""
+def machine() -> tuple[str, dict[str, str]]:
+    """Whether chapters run on a "cpu" or a "gpu" here, and what the record says of a run."""
+    import torch
+
+    kind = "gpu" if torch.cuda.is_available() else "cpu"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    processor = f"{platform.machine()}, {cores} cores"
+    return kind, {
+        "date": datetime.now(UTC).date().isoformat(),
+        "python": platform.python_version(),
+        "torch": torch.__version__.split("+")[0],
+        "device": torch.cuda.get_device_name() if kind == "gpu" else processor,
+    }
+
+
+def note(name: str, kind: str, run: dict[str, object]) -> None:
+    """Write one run into the record. It is read anew, since another refresh may have written."""
+    record = read_record(RECORD)
+    record.setdefault(name, {})[kind] = run
+    temporary = RECORD.with_suffix(f".{os.getpid()}.part")
+    temporary.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    temporary.replace(RECORD)
+
+
+def refresh(path: Path, *, store: bool = True) -> float:
+    """Run the chapter at `path` and write it back if asked to; return the seconds it took."""
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook,
@@ -65,6 +95,8 @@ def refresh(path: Path) -> float:
     start = time.perf_counter()
     client.execute()
     seconds = time.perf_counter() - start
+    if not store:
+        return seconds
     text = nbformat.writes(normalise(notebook)) + "\n"
     temporary = path.with_suffix(".ipynb.part")
     temporary.write_text(text, encoding="utf-8")
@@ -75,21 +107,21 @@ def refresh(path: Path) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("notebooks", nargs="*", type=Path, help="default: every chapter")
+    parser.add_argument("--time-only", action="store_true", help="store no outputs")
     arguments = parser.parse_args()
     os.environ["TQDM_DISABLE"] = "1"  # a progress bar is no stored output
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
-    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    kind, facts = machine()
     failed = False
     for path in arguments.notebooks or sorted((ROOT / "book").glob("[0-9]*.ipynb")):
         try:
-            seconds = refresh(path.resolve())
+            seconds = refresh(path.resolve(), store=not arguments.time_only)
         except CellExecutionError as error:
             print(f"{path.name}: not refreshed, a cell failed\n{error}", file=sys.stderr)
             failed = True
             continue
-        record[path.name] = round(seconds)
+        note(path.name, kind, {"seconds": round(seconds), **facts})
         print(f"{path.name}: {seconds:.0f} s")
-    RECORD.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     return int(failed)
 
 

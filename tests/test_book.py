@@ -8,8 +8,10 @@ from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
+from ext import book_runs
 
-from tests.paths import BOOK, HTML
+from tests.paths import BOOK, HTML, ROOT
 
 pytestmark = pytest.mark.built
 PAGES = sorted(path for path in HTML.rglob("*.html") if "_static" not in path.parts)
@@ -125,3 +127,36 @@ def test_the_map_of_the_site_lists_every_text():
     text = (HTML / "sitemap.xml").read_text(encoding="utf-8")
     listed = re.findall(r"<loc>([^<]*)</loc>", text)
     assert sorted(listed) == sorted(Page(path).meta["canonical"] for path in TEXTS)
+
+
+def section(path, name):
+    """The part of a page from the element with this id to the end of its article."""
+    text = path.read_text(encoding="utf-8")
+    return text[text.index(f'id="{name}"') : text.index("</article>")]
+
+
+def test_the_first_page_leads_to_every_chapter_in_its_part():
+    """The path repeats the plan of the book: the same parts, the same chapters, in one order."""
+    parts = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
+    plan = [
+        item
+        for part in parts
+        if part["caption"] != "Reference"
+        for item in (part["caption"], *(entry["file"][5:] for entry in part["chapters"]))
+    ]
+    path = section(HTML / "book" / "intro.html", "the-path-through-the-chapters")
+    path = path[: path.index('id="how-the-book-works"')]
+    found = re.findall(r'<h3>([^<]*)|<li><p><a[^>]*href="([^"]*)\.html"', path)
+    assert [caption or chapter for caption, chapter in found] == plan
+
+
+def test_the_page_of_runs_lists_every_chapter_and_says_what_is_missing():
+    text = (HTML / "book" / "what_was_run.html").read_text(encoding="utf-8")
+    chapters = sorted(BOOK.glob("[0-9]*.ipynb"))
+    record = book_runs.read_record()
+    body = [re.sub(r"<[^>]*>", "", row) for row in re.findall(r"<tr.*?</tr>", text, re.DOTALL)]
+    for path in chapters:
+        rows = [row for row in body if f"{int(path.name[:2])}. {book_runs.title(path)}" in row]
+        assert len(rows) == len(record.get(path.name) or [""])
+    unmeasured = not any("gpu" in record.get(path.name, {}) for path in chapters)
+    assert ("No chapter has been timed on a GPU yet." in text) == unmeasured

@@ -2,11 +2,11 @@
 
 import copy
 import itertools
-import json
 
 import nbformat
 import pytest
 import yaml
+from ext import book_runs
 
 from tests.guards import GUARDS, IGNORE, code_cells, definitions, images, tags
 from tests.paths import BOOK, ROOT, lib_definitions
@@ -55,8 +55,7 @@ def test_no_second_definition_of_a_library_name(notebook):
 
 
 def test_chapter_took_a_bearable_time(chapter):
-    record = json.loads((ROOT / "benchmarks" / "chapters.json").read_text(encoding="utf-8"))
-    assert record[chapter.name] <= SECONDS
+    assert book_runs.read_record()[chapter.name]["cpu"]["seconds"] <= SECONDS
 
 
 def test_no_function_stands_in_two_chapters():

@@ -4,11 +4,19 @@ A widget's module is an ES module, which a browser does not import from file://.
 classic script that hands its module to the host (`book/static/widget-host.js`). The scripts that
 all widgets share become one more. Only text files are read here: building needs no kernel and no
 widget library.
+
+The directive `{widget} NAME` shows, on a page without code, the widget that a chapter has stored:
+
+    ```{widget} alignment_player
+    ```
 """
 
 import json
 import re
 from pathlib import Path
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
 
 SOURCE = Path(__file__).resolve().parent.parent / "lib" / "widgets"
 SHARED = ("math", "ui", "controls", "walk", "raster", "grid", "chart")
@@ -78,7 +86,37 @@ def on_page(app, page, template, context, doctree) -> None:
         app.add_js_file(f"{file}.js", loading_method="defer")
 
 
+def stored_widget(name: str, folder: Path) -> tuple[Path, str]:
+    """The first chapter in `folder` with a widget `name` in its outputs, and that output.
+
+    Errors: ValueError if no chapter has one.
+    """
+    for path in sorted(folder.glob("[0-9]*.ipynb")):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            for output in cell.get("outputs", ()):
+                html = "".join(output.get("data", {}).get("text/html", ""))
+                if name in USED.findall(html):
+                    return path, html
+    raise ValueError(f"expected a stored widget {name!r} in a chapter of {folder}, found none")
+
+
+class StoredWidget(SphinxDirective):
+    """Shows a chapter's widget on another page; the data stay in the chapter alone."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        folder = Path(self.env.doc2path(self.env.docname)).parent
+        try:
+            path, html = stored_widget(self.arguments[0], folder)
+        except ValueError as error:
+            raise self.error(str(error)) from error
+        self.env.note_dependency(str(path))
+        return [nodes.raw("", html, format="html")]
+
+
 def setup(app):
+    app.add_directive("widget", StoredWidget)
     app.connect("builder-inited", on_builder)
     app.connect("html-page-context", on_page)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
