@@ -18,7 +18,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-_PRODUCTS = ("Mm", "Bmm", "Addmm", "Convolution")  # as autograd names them
+# As autograd names them; a fused attention kernel is one.
+_PRODUCTS = ("Mm", "Bmm", "Addmm", "Convolution", "ScaledDotProduct")
 
 
 def count_flops(function: Callable[..., object], *inputs: Tensor) -> int:

@@ -104,6 +104,7 @@ def test_products_wait_for_one_another_only_in_the_recurrence(n):
     assert longest_chain(CausalConvolution(6, 3)(x)) == convolution_cost(n, 6, 3).sequential
     output, _ = scaled_dot_product_attention(x, x, x, return_weights=True)
     assert longest_chain(output) == 2, "scores, then the sum: O(1)"
+    assert longest_chain(windowed_attention(x, x, x, 2)) == 1, "one fused kernel"
 
 
 def test_windowed_attention_computes_little_more_than_its_pairs():
