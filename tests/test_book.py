@@ -25,6 +25,7 @@ class Page(HTMLParser):
         super().__init__()
         self.path = path
         self.links, self.loaded, self.ids, self.images, self.modules = [], [], set(), [], []
+        self.scripts, self.headings, self.late = [], 0, []
         self.meta: dict[str, str] = {}
         self.feed(path.read_text(encoding="utf-8"))
 
@@ -37,8 +38,13 @@ class Page(HTMLParser):
             self.meta[values.get("property") or values.get("name")] = values["content"]
         if tag == "link" and values.get("rel") == "canonical":
             self.meta["canonical"] = values["href"]
+        self.headings += tag == "h2"
+        if tag == "script" and values.get("src"):
+            self.scripts.append(values)
         if tag == "img":
             self.images.append(values)
+            if self.headings:
+                self.late.append(values)
         if "book-widget" in (values.get("class") or "").split():
             self.modules.append(values.get("data-module"))
         for key, value in attributes:
@@ -87,6 +93,17 @@ def test_links_within_the_book_lead_somewhere(page):
 
 def test_images_have_alt_text(page):
     assert all((image.get("alt") or "").strip() for image in page.images)
+
+
+def test_images_keep_their_place_and_load_when_needed(page):
+    """A size each, so that the text does not jump; below the first part they load late."""
+    assert [i["src"] for i in page.images if not (i.get("width") and i.get("height"))] == []
+    assert [i["src"] for i in page.late if i.get("loading") != "lazy"] == []
+
+
+def test_no_script_holds_up_the_text(page):
+    holding = [s["src"] for s in page.scripts if "defer" not in s and "async" not in s]
+    assert holding == []
 
 
 def test_formulas_are_set(page):

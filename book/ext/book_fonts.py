@@ -2,7 +2,7 @@
 
 Source Serif Pro (from the package font-source-serif-pro) sets the text, STIX Two Math (from the
 package ziamath) the formulas that `book_mathml` writes, and the theme's icon fonts draw a dozen of
-their two thousand icons.
+their two thousand icons. The theme's style sheet loses the rules of the icons that no page shows.
 """
 
 import html
@@ -21,6 +21,8 @@ def package(name: str) -> Path:
 
 MATH_FONT = package("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf"
 THEME = package("pydata_sphinx_theme") / "theme" / "pydata_sphinx_theme" / "static"
+THEME_SHEET = Path("styles", "pydata-sphinx-theme.css")
+ICON_RULE = re.compile(r'(?:\.fa-[a-z0-9-]+:before,?)+\{content:"\\([0-9a-f]+) ?"\}')
 ICON_FONTS = Path("vendor", "fontawesome", "webfonts")
 TEXT_FONTS = package("font_source_serif_pro") / "files"
 TEXT_FACES = {"text": "Regular", "text-italic": "It", "text-bold": "Semibold"}
@@ -31,7 +33,9 @@ ITALICS = (("A", "Z", 0x1D434), ("a", "z", 0x1D44E), ("Α", "Ω", 0x1D6E2), ("α
 
 def cut_font(source: Path, target: Path, characters: Iterable[str], features: list[str]) -> None:
     """Write `source` with nothing but `characters` and the layout `features` to `target`."""
-    options = subset.Options(flavor="woff2", layout_features=features, notdef_outline=True)
+    options = subset.Options(
+        flavor="woff2", layout_features=features, notdef_outline=True, hinting=False
+    )
     font = subset.load_font(str(source), options)
     cutter = subset.Subsetter(options)
     cutter.populate(text="".join(characters))
@@ -69,12 +73,19 @@ def icon_characters(pages: list[str], styles: list[str]) -> set[str]:
     return written | {chr(int(code, 16)) for code in used}
 
 
+def drop_icons(style: str, used: set[str]) -> str:
+    """The style sheet without the rules of icons whose character is not in `used`."""
+    return ICON_RULE.sub(lambda m: m.group() if chr(int(m.group(1), 16)) in used else "", style)
+
+
 def cut_all(app, exception) -> None:
     if exception or app.builder.format != "html":
         return
     static = Path(app.outdir) / "_static"
     pages = [path.read_text(encoding="utf-8") for path in Path(app.outdir).rglob("*.html")]
-    styles = [path.read_text(encoding="utf-8") for path in static.rglob("*.css")]
+    theme = (THEME / THEME_SHEET).read_text(encoding="utf-8")  # the copy may be cut already
+    others = (path for path in static.rglob("*.css") if path != static / THEME_SHEET)
+    styles = [theme, *(path.read_text(encoding="utf-8") for path in others)]
     letters = sorted(LATIN | {c for page in pages for c in html.unescape(page) if c > "\x7f"})
     for name, face in TEXT_FACES.items():
         source = TEXT_FONTS / f"SourceSerifPro-{face}.ttf"
@@ -82,6 +93,7 @@ def cut_all(app, exception) -> None:
     formulas = sorted(math_characters(pages))
     cut_font(MATH_FONT, static / "fonts" / "math.woff2", formulas, features=["ssty", "dtls"])
     icons = sorted(icon_characters(pages, styles))
+    (static / THEME_SHEET).write_text(drop_icons(theme, {*icons}), encoding="utf-8")
     for source in (THEME / ICON_FONTS).glob("*.woff2"):
         cut_font(source, static / ICON_FONTS / source.name, icons, features=[])
 

@@ -1,0 +1,65 @@
+"""The build keeps on a page what it uses, and nothing that holds up its text."""
+
+from ext.book_fonts import drop_icons
+from ext.book_images import place_images
+from ext.book_light import lighten_page
+from PIL import Image
+
+OPTIONS = "const DOCUMENTATION_OPTIONS = {};\n"
+HEAD = """<head>
+<link rel="stylesheet" href="_static/sphinx-design.min.css?v=1" />
+<link rel="stylesheet" href="_static/book.css?v=2" />
+<script src="_static/documentation_options.js?v=3"></script>
+<script>DOCUMENTATION_OPTIONS.pagename = "a";</script>
+<script src="_static/doctools.js?v=4"></script>
+<script defer="defer" src="_static/page.js"></script>
+<script src="searchindex.js"></script>
+<script data-prefix="id" src="_static/design-tabs.js"></script>
+</head>"""
+
+
+def test_a_page_keeps_what_it_uses_and_no_script_holds_it_up():
+    page = lighten_page(HEAD + "<body><p>text</p></body>", OPTIONS)
+    assert "sphinx-design" not in page
+    assert "searchindex" not in page
+    assert "design-tabs" not in page
+    assert "book.css?v=2" in page
+    assert f"<script>{OPTIONS.strip()}</script>\n<script>DOCUMENTATION_OPTIONS.page" in page
+    assert '<script defer src="_static/doctools.js?v=4"></script>' in page
+    assert '<script defer="defer" src="_static/page.js"></script>' in page
+
+
+def test_a_page_that_needs_a_file_keeps_it():
+    body = '<div class="sd-tab-set"></div><div id="search-results"></div>'
+    page = lighten_page(HEAD + body, OPTIONS)
+    assert "sphinx-design.min.css" in page
+    assert '<script defer data-prefix="id" src="_static/design-tabs.js">' in page
+    assert '<script defer src="searchindex.js">' in page
+
+
+def test_a_page_may_pass_twice():
+    once = lighten_page(HEAD + "<body></body>", OPTIONS)
+    assert lighten_page(once, OPTIONS) == once
+
+
+def test_unused_icons_leave_the_style_sheet():
+    sun = '.fa-sun:before,.fa-day:before{content:"\\f185"}'
+    style = f'a{{b:c}}{sun}.fa-0:before{{content:"\\30 "}}.fa-moon:before{{content:"\\f186"}}d{{}}'
+    assert drop_icons(style, {"\uf185"}) == f"a{{b:c}}{sun}d{{}}"
+
+
+def test_pictures_get_their_size_and_the_lower_ones_load_late(tmp_path):
+    Image.new("RGB", (13, 7)).save(tmp_path / "a.png")
+    text = (
+        '<img src="a.png"><h2>Part</h2><img alt="x" src="a.png" /><img src="b.svg">'
+        '<img width="5" height="3" src="a.png"><img src="https://example.org/c.png">'
+    )
+    size = 'width="13" height="7"'
+    late = 'loading="lazy" decoding="async"'
+    placed = place_images(text, tmp_path)
+    assert placed == (
+        f'<img {size} src="a.png"><h2>Part</h2><img {size} {late} alt="x" src="a.png" />'
+        f'<img {late} src="b.svg"><img {late} width="5" height="3" src="a.png">'
+        f'<img {late} src="https://example.org/c.png">'
+    )
+    assert place_images(placed, tmp_path) == placed
