@@ -89,7 +89,7 @@ def main() -> int:
         )
         seconds = time.process_time() - start
         tokens = bleu(said, references)
-        whole = sacrebleu.metrics.BLEU(lowercase=True)
+        whole = sacrebleu.metrics.BLEU(lowercase=True, force=True)
         score = whole.corpus_score([joined(words) for words in said], [raw])
         print(f"{'greedy' if beam is None else f'beam {beam}'}, {seconds:.0f} s of the processor")
         print(f"  BLEU {tokens.score:.2f}  {tokens.signature}")
