@@ -26,7 +26,7 @@ class Corpus:
     left_out: int
 
     def fingerprint(self) -> str:
-        """A number that changes when a training sentence does. Chapter: 11 (Training)."""
+        """A short text that changes when a training sentence does. Chapter: 11 (Training)."""
         digest = hashlib.sha256()
         for pair in self.train:
             digest.update(repr(tuple(pair)).encode())

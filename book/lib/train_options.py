@@ -231,6 +231,7 @@ def settle(given: argparse.Namespace) -> argparse.Namespace:
     if "steps" in told:
         filled["epochs"] = None
     if filled["lr"] is None:
+        # 0.004 at the width 64 of the book's own task, and lower for wider models
         filled["lr"] = 1.0 if filled["schedule"] == "paper" else 0.256 / filled["d_model"]
     if filled["data"]:  # a run is resumed from any folder
         filled["data"] = str(Path(filled["data"]).resolve())

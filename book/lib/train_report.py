@@ -20,9 +20,9 @@ EXTRA_LENGTH = 50  # the paper stops a translation at the source's length + 50
 
 
 class LossLog:
-    """The losses of a run as JSON lines, one object a line: what a resumed run needs no more goes.
+    """The losses of a run in a file, one JSON object a line; a resumed run goes on writing it.
 
-    Args: `keep`, the updates that the run goes on after; lines of later ones are dropped, and so
+    Args: `keep`, the updates that the run has behind it; lines of later ones are dropped, and so
     is a last line that a killed process left half written. Chapter: 11 (Training).
     """
 

@@ -141,9 +141,9 @@ def train(
     """Take `steps` steps of Adam, one batch each, on the device that holds the model.
 
     The gradient is scaled down to norm `clip` when it is longer. `schedule(step)` multiplies `lr`;
-    `optimizer` replaces the plain Adam. `accumulate` batches make one step, see `update`. A run
-    that goes on begins at step `start`; `after_update(steps so far, loss)` is called after each
-    step, to validate or to save. The model is left in evaluation mode.
+    `optimizer` replaces Adam with torch's own defaults. `accumulate` batches make one step, see
+    `update`. A run that goes on begins at step `start`; `after_update(steps so far, loss)` is
+    called after each step, to validate or to save. The model is left in evaluation mode.
     Returns: the loss of every step.
     Errors: ValueError for a bad number, or a stream that ends before the last step;
     FloatingPointError when the loss is no longer finite.
