@@ -13,7 +13,7 @@ export TQDM_DISABLE = 1
 export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help book pdf serve test lint gpu unit notebooks site setup setup-test refresh checkpoint bench clean
+.PHONY: help book pdf serve test lint gpu unit notebooks site setup setup-test refresh checkpoint bench weigh clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | sort | awk -F': ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -96,6 +96,10 @@ bench: .venv/test.stamp ## compare the library's speed with its peers' (about te
 	$(BIN)/python -m pip install --quiet -r requirements-bench.txt
 	$(BIN)/python benchmarks/bench.py --cores 1
 	$(BIN)/python benchmarks/bench.py --cores 2
+
+weigh: .venv/browser.stamp book ## what each page costs its reader, and what axe-core finds
+	$(BIN)/python benchmarks/pages.py
+	$(BIN)/python benchmarks/pages.py --axe
 
 clean: ## remove what the build made
 	rm -rf _build
