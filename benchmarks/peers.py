@@ -54,7 +54,8 @@ class Ours(nn.Module):
         sizes = (size.d_model, size.n_heads, size.d_ff, size.n_layers)
         config = Config(size.vocab, None if tied else size.vocab, *sizes, size.dropout, tied=tied)
         self.model = Transformer(config)
-        never_ends(self.model.projection, tied)
+        if not tied:
+            never_ends(self.model.projection)
 
     def forward(self, source: Tensor, lengths: Tensor, target_in: Tensor) -> Tensor:
         return self.model(source, lengths, target_in)
@@ -170,8 +171,7 @@ def models(size: Size) -> dict[str, nn.Module]:
     return {name: make(size) for name, make in PEERS.items() if name not in missing()}
 
 
-def never_ends(projection: nn.Module, tied: bool) -> None:
+def never_ends(projection: nn.Linear) -> None:
     """Keep the end of the sentence from being written: its logit is 0, never the largest."""
-    matrix = projection.embedding.weight if tied else projection.weight
     with torch.no_grad():
-        matrix[EOS] = 0
+        projection.weight[EOS] = 0
