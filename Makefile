@@ -36,6 +36,15 @@ $(BIN)/python:
 	@$(BIN)/python -c "import matplotlib.font_manager"
 	@touch $@
 
+.venv/lab.stamp: .venv/test.stamp requirements-lab.txt
+	$(BIN)/python -m pip install --quiet -r requirements-lab.txt
+	@touch $@
+
+.venv-colab/colab.stamp: tests/colab/requirements.txt
+	$(PYTHON) -m venv --clear .venv-colab
+	.venv-colab/bin/python -m pip install --quiet -r tests/colab/requirements.txt
+	@touch $@
+
 setup: .venv/book.stamp ## install what building needs
 
 setup-test: .venv/browser.stamp ## install what testing needs, a browser included
@@ -50,6 +59,9 @@ serve: ## read the built book at http://127.0.0.1:8000
 	@test -f $(HTML)/index.html || $(MAKE) book
 	@echo "Reading at http://127.0.0.1:$(PORT)/ (Ctrl-C stops)"
 	@$(PYTHON) -m http.server --bind 127.0.0.1 --directory $(HTML) $(PORT)
+
+lab: .venv/lab.stamp ## work on the chapters in JupyterLab
+	@env -u TQDM_DISABLE -u MPLBACKEND $(BIN)/jupyter lab book
 
 pdf: setup-test book ## print the book into one PDF beside its pages
 	$(BIN)/python scripts/make_pdf.py
@@ -67,7 +79,7 @@ lint: .venv/test.stamp
 	$(BIN)/zizmor --offline --quiet .github
 
 unit: .venv/test.stamp
-	$(PYTEST) tests --ignore=tests/browser --ignore=tests/test_book.py -n $(WORKERS) --dist worksteal
+	$(PYTEST) tests --ignore=tests/browser --ignore=tests/test_book.py -m "not colab" -n $(WORKERS) --dist worksteal
 
 notebooks: .venv/test.stamp
 	$(PYTEST) --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg --nbval-cell-timeout=300 \
@@ -80,6 +92,9 @@ gpu: setup-test ## the notebooks and the GPU tests on this machine's GPU
 	@$(BIN)/python -c "import sys, torch; torch.cuda.is_available() or sys.exit('expected a CUDA device, found none')"
 	$(PYTEST) tests -m gpu
 	$(MAKE) notebooks WORKERS=1
+
+colab: .venv/test.stamp .venv-colab/colab.stamp ## every chapter alone in an empty folder, with Colab's versions
+	COLAB_PYTHON=$(CURDIR)/.venv-colab/bin/python $(PYTEST) tests/colab $(if $(CHAPTER),-k "test_colab or $(CHAPTER)")
 
 # --- upkeep -----------------------------------------------------------------------------------
 
