@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
-from sklearn.datasets import load_digits
 from torch import Tensor
 
 from lib.data import BOS, EOS, PAD, UNK, Vocabulary
@@ -45,6 +44,8 @@ def digit_images() -> tuple[Digits, Digits]:
     Source: Alpaydin and Kaynak 1998, through scikit-learn.
     Chapter: 2 (Attention over encoder states).
     """
+    from sklearn.datasets import load_digits  # here: training imports this module, and waits
+
     pixels, labels = load_digits(return_X_y=True)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
     images = torch.tensor(pixels, dtype=torch.float32).view(-1, SIDE, SIDE)[order] / 16

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from lib.data import PAD, Batch, Pair, Vocabulary, batches
+from lib.pictures import Strips
 from lib.schedules import Schedule, cosine
 
 __all__ = [
@@ -49,7 +50,7 @@ def token_loss(
     return total / (target_out != PAD).sum().clamp(min=1)
 
 
-def count_tokens(batch: Batch) -> int:
+def count_tokens(batch: Batch | Strips) -> int:
     """How many tokens the model must say: the targets and their EOS, without padding.
 
     Source: ours. Chapter: 11 (Training).
@@ -85,7 +86,7 @@ def paper_adam(model: nn.Module) -> torch.optim.Adam:
 def update(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    parts: Sequence[Batch],
+    parts: Sequence[Batch | Strips],
     *,
     clip: float = 1.0,
     loss_function: LossFunction = token_loss,
@@ -125,7 +126,7 @@ def update(
 
 def train(
     model: nn.Module,
-    batch_stream: Iterable[Batch],
+    batch_stream: Iterable[Batch | Strips],
     steps: int,
     lr: float,
     *,
