@@ -61,7 +61,7 @@ serve: ## read the built book at http://127.0.0.1:8000
 	@$(PYTHON) -m http.server --bind 127.0.0.1 --directory $(HTML) $(PORT)
 
 lab: .venv/lab.stamp ## work on the chapters in JupyterLab
-	@env -u TQDM_DISABLE -u MPLBACKEND $(BIN)/jupyter lab book
+	@env -u TQDM_DISABLE -u MPLBACKEND $(BIN)/jupyter lab $(ARGS) book
 
 pdf: setup-test book ## print the book into one PDF beside its pages
 	$(BIN)/python scripts/make_pdf.py

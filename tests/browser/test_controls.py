@@ -61,6 +61,15 @@ def test_toggle_by_keyboard(stage):
     expect(page.locator(".bw-legend-item")).to_have_text(["sine", "cosine", "half", "flat"])
 
 
+def test_keys_are_kept_from_the_notebook_program(stage):
+    """JupyterLab runs its shortcuts, arrows among them, unless the focused element says no."""
+    page = stage.show(Gallery())
+    slider = page.get_by_role("slider").first
+    assert slider.evaluate("node => !node.closest('[data-lm-suppress-shortcuts]')")
+    slider.focus()
+    assert slider.evaluate("node => node.hasAttribute('data-lm-suppress-shortcuts')")
+
+
 def test_lines_choose_round_ticks(stage):
     page = stage.show(Gallery(), width=700)
     words = page.locator(".bw-lines text").all_text_contents()

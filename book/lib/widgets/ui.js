@@ -59,7 +59,10 @@ const ui = (() => {
       this.body = h("div", { class: "bw-body" });
       this.status = h("div", { class: "bw-hidden", role: "status" });
       this.alert = h("p", { class: "bw-error", role: "alert", hidden: true });
-      this.root = h("div", { class: "bw", role: "group", "aria-label": title },
+      // Keys typed in a widget are the widget's: JupyterLab would take the arrows for its cells, and
+      // looks for this mark on the element that has the focus.
+      this.root = h("div", { class: "bw", role: "group", "aria-label": title,
+        focusin: (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "") },
         h("div", { class: "bw-head" },
           h("p", { class: "bw-title", text: title }),
           lead && h("p", { class: "bw-lead", text: lead })),
