@@ -7,7 +7,8 @@ gives the mean loss of the last 50 steps, then the loss on the held-out text in 
 positions of windows of 256, which start every 64 characters, so that all stretches judge nearly
 the same text. "shuffled" is the sinusoidal table with its rows in a random order, the first 64
 among themselves: the same vectors, but no shift matrix leads from one to another. The last column
-is the last stretch once more, with no key further back than in training.
+is the last stretch once more, with no key further back than in training. At the end the chapter's
+conclusions are asserted for every seed.
 """
 
 import argparse
@@ -47,6 +48,22 @@ def near_and_causal(n_queries: int, n_keys: int, **options) -> torch.Tensor:
     )
 
 
+def conclude(rows: dict[tuple[str, int], list[float]], seeds: list[int]) -> None:
+    """Assert what chapter 8 concludes, seed by seed. A row: training, four stretches, near keys."""
+    for seed in seeds:
+        of_seed = {scheme: rows[scheme, seed] for scheme in (*SCHEMES, "shuffled")}
+        inside, after, end = ({s: row[i] for s, row in of_seed.items()} for i in (1, 2, 4))
+        for scheme in ("learned", "sinusoidal"):
+            assert after[scheme] > inside[scheme] + 0.5, "fails at once beyond the training length"
+        assert after["rotary"] < inside["rotary"] + 0.3, "rotary holds for a while"
+        assert end["rotary"] > inside["rotary"] + 0.5, "and fails at offsets it has not seen"
+        assert rows["rotary", seed][-1] < inside["rotary"] + 0.1, "near keys repair it"
+        assert end["alibi"] < inside["alibi"] + 0.1, "ALiBi stays flat"
+        assert inside["shuffled"] > inside["sinusoidal"] + 0.2, "regular rows help inside"
+        assert min(inside.values()) == inside["rotary"], "rotary is best inside"
+    print("every conclusion holds on seeds", *seeds)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -58,6 +75,7 @@ def main() -> None:
     stretches = [f"{start}-{start + LENGTH}" for start in range(0, LONGEST, LENGTH)]
     print("| scheme | seed | CPU s | training | " + " | ".join(stretches) + " | near keys |")
     print("|" + " --- |" * (5 + len(stretches)))
+    rows: dict[tuple[str, int], list[float]] = {}
     for scheme in arguments.schemes:
         for seed in arguments.seeds:
             seed_everything(seed)
@@ -70,8 +88,11 @@ def main() -> None:
                 near = loss_by_position(model, held_out, LONGEST, stride=LENGTH)
             figures = [sum(losses[-50:]) / 50, *judged.view(-1, LENGTH).mean(1).tolist()]
             figures.append(near[-LENGTH:].mean().item())
+            rows[scheme, seed] = figures
             shown = " | ".join(f"{x:.2f}" for x in figures)
             print(f"| {scheme} | {seed} | {seconds:.1f} | {shown} |", flush=True)
+    if set(arguments.schemes) == {*SCHEMES, "shuffled"}:
+        conclude(rows, arguments.seeds)
 
 
 if __name__ == "__main__":
