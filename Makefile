@@ -107,8 +107,10 @@ checkpoint: .venv/test.stamp ## train the model that comes with the book again (
 train: .venv/test.stamp ## train a Transformer: make train ARGS="--data DIR --source de --target en"
 	@env -u TQDM_DISABLE PYTHONPATH=book $(BIN)/python -m lib.train $(ARGS)
 
+# d2l pins packages of 2023 that clash with ours and that no model needs: so without its requirements.
 bench: .venv/test.stamp ## compare the library's speed with its peers' (about ten minutes)
 	$(BIN)/python -m pip install --quiet -r requirements-bench.txt
+	$(BIN)/python -m pip install --quiet --no-deps d2l==1.0.3
 	$(BIN)/python benchmarks/bench.py --cores 1
 	$(BIN)/python benchmarks/bench.py --cores 2
 

@@ -6,11 +6,13 @@ A library that is not installed is left out; `missing` says which.
 """
 
 import importlib
+import importlib.util
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
+from d2l_peer import D2l
+from sizes import LONGEST, RecurrentSize, Size
 from torch import Tensor, nn
 
 from lib.beam import beam_search
@@ -22,28 +24,6 @@ from lib.layers import Embedding
 from lib.masks import padding_mask
 from lib.positions import make_positions
 from lib.transformer import Transformer
-
-
-@dataclass(frozen=True)
-class Size:
-    """The sizes of a model and of the batch it is measured with."""
-
-    d_model: int
-    n_heads: int
-    n_layers: int
-    d_ff: int
-    vocab: int
-    batch: int
-    time: int
-    shortest: int  # lengths are even between this and `time`
-    dropout: float = 0.1
-
-
-SIZES = {
-    "small": Size(128, 4, 2, 512, 200, 64, 24, 24),
-    "medium": Size(256, 8, 3, 1024, 8000, 64, 20, 10),
-}
-LONGEST = 300  # positions that the peers with a table of positions have
 
 
 class Ours(nn.Module):
@@ -151,13 +131,15 @@ class XTransformers(nn.Module):
         return self.model.generate(source, first, count, mask=mask, temperature=0.0)
 
 
+D2L = "d2l's parts"
 PEERS: dict[str, Callable[[Size], nn.Module]] = {
     "lib": Ours,
     "torch.nn": TorchTransformer,
     "Hugging Face": HuggingFace,
     "x-transformers": XTransformers,
+    D2L: D2l,
 }
-PACKAGES = {"Hugging Face": "transformers", "x-transformers": "x_transformers"}
+PACKAGES = {"Hugging Face": "transformers", "x-transformers": "x_transformers", D2L: "d2l"}
 
 
 def missing() -> list[str]:
@@ -165,10 +147,16 @@ def missing() -> list[str]:
     return [name for name, package in PACKAGES.items() if importlib.util.find_spec(package) is None]
 
 
-def models(size: Size) -> dict[str, nn.Module]:
-    """Make each installed peer of this size."""
+def installed(peers: dict[str, Callable], size: Size | RecurrentSize) -> dict[str, nn.Module]:
+    """Make those of the peers whose package is here, of one size."""
     warnings.simplefilter("ignore")  # what peers say while they are made is not ours to mend
-    return {name: make(size) for name, make in PEERS.items() if name not in missing()}
+    absent = missing()
+    return {name: make(size) for name, make in peers.items() if name not in absent}
+
+
+def models(size: Size) -> dict[str, nn.Module]:
+    """Make each installed Transformer of this size."""
+    return installed(PEERS, size)
 
 
 def never_ends(projection: nn.Linear) -> None:

@@ -1,0 +1,105 @@
+"""The speed comparison runs, with tiny sizes: `make bench` is not left to rot between releases."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from benchmarks import bench
+from lib.data import BOS
+
+groups, peers = bench.groups, bench.peers
+SIZE = groups.Size(
+    d_model=8, n_heads=2, n_layers=2, d_ff=11, vocab=23, batch=3, time=7, shortest=5, dropout=0.0
+)
+RECURRENT_SIZE = groups.RecurrentSize(d_embed=5, d_hidden=13, vocab=23, batch=3, time=7, shortest=2)
+TINY = {
+    "recurrent": partial(groups.recurrent, [RECURRENT_SIZE]),
+    "training": partial(groups.training, {"tiny": SIZE}),
+    "forward": partial(groups.forward, {"tiny": SIZE}),
+    "attention": partial(groups.attention, [5]),
+    "decoding": partial(groups.decoding, SIZE, [3], [2]),
+    "window": partial(groups.window, [131, 257, 389]),
+}
+ROWS = {
+    "GRU with attention, training step, hidden 13": {"lib", peers.D2L, "nn.GRU"},
+    "training step, tiny": {*peers.PEERS, "lib, tied, fused Adam", "lib, the same in bf16"},
+    "forward pass, tiny": {*peers.PEERS},
+    "self-attention, n = 5": {"lib", "lib, with weights", "nn.MultiheadAttention", "bare fused"},
+    "greedy, 3 tokens": {*peers.PEERS} - {"torch.nn"},
+    "beam 4, 2 tokens": {"lib", "Hugging Face"},
+    "window of 128, n = 131": {"full, fused", "windowed", "windowed, causal"},
+}
+needs_d2l = pytest.mark.skipif(peers.D2L in peers.missing(), reason="d2l comes with make bench")
+
+
+def tables(text: str) -> dict[str, set[str]]:
+    """The names in the first column of each printed table."""
+    found: dict[str, set[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("**"):
+            rows = found.setdefault(line.split("**")[1], set())
+        elif line.startswith("| ") and not line.startswith(("| who", "| ---")):
+            rows.add(line.split(" | ")[0].removeprefix("| "))
+    return found
+
+
+def test_every_group_prints_its_tables(monkeypatch, capsys):
+    monkeypatch.setattr(groups, "GROUPS", TINY)
+    monkeypatch.setattr(bench, "memory", partial(bench.memory, [5]))
+    bench.main(["--repeats", "2"])
+    text = capsys.readouterr().out
+    found = tables(text)
+    for what, rows in ROWS.items():
+        assert found[what] >= rows - {*peers.missing()}, what
+    for name in peers.missing():
+        assert f"not installed, left out: {name}" in text
+    assert "windowed attention: seconds grow as n^" in text
+
+
+def test_the_tiny_groups_are_all_there_are():
+    assert TINY.keys() == groups.GROUPS.keys()
+
+
+@pytest.mark.parametrize("make", [groups.models, groups.recurrent_models])
+def test_all_peers_give_one_logit_for_each_word(make):
+    size = SIZE if make is groups.models else RECURRENT_SIZE
+    source, lengths, target_in, _ = groups.batch(size)
+    for name, model in make(size).items():
+        assert model(source, lengths, target_in).shape == (3, 7, 23), name
+
+
+def test_all_peers_write_as_many_tokens_as_asked():
+    source, lengths, *_ = groups.batch(SIZE)
+    for name, model in groups.models(SIZE).items():
+        if hasattr(model, "write"):
+            written = model.eval().write(source[:1], lengths[:1], 4)
+            assert written.shape[1] in (4, 5), name  # some give the first token, BOS, back
+
+
+@needs_d2l
+@torch.no_grad()
+def test_d2l_writes_what_teacher_forcing_says_once_positions_are_taken_away():
+    model = peers.D2l(SIZE).eval()
+    source, lengths, *_ = groups.batch(SIZE)
+    model.model.decoder.positions.P.zero_()
+    written = model.write(source, lengths, 5)
+    given = torch.cat([torch.full((3, 1), BOS), written[:, :-1]], dim=1)
+    logits = model(source, lengths, given)
+    assert torch.equal(written, logits.argmax(dim=-1))
+
+
+@needs_d2l
+@torch.no_grad()
+def test_d2l_gives_every_token_position_0_when_it_writes():
+    """So its writing differs from teacher forcing from the second token on, in version 1.0.3."""
+    model = peers.D2l(SIZE).eval().model
+    source, lengths, target_in, _ = groups.batch(SIZE)
+    state = model.decoder.init_state(model.encoder(source, lengths), lengths)
+    steps = []
+    for token in target_in.split(1, dim=1):
+        logits, state = model.decoder(token, state)
+        steps.append(logits)
+    apart = torch.cat(steps, dim=1) - model(source, target_in, lengths)
+    assert apart[:, 0].abs().max() < 1e-5
+    assert apart[:, 1:].abs().amax(dim=(0, 2)).min() > 1e-2
