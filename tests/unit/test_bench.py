@@ -1,5 +1,6 @@
 """The speed comparison runs, with tiny sizes: `make bench` is not left to rot between releases."""
 
+import sys
 from functools import partial
 
 import pytest
@@ -75,6 +76,13 @@ def test_all_peers_write_as_many_tokens_as_asked():
         if hasattr(model, "write"):
             written = model.eval().write(source[:1], lengths[:1], 4)
             assert written.shape[1] in (4, 5), name  # some give the first token, BOS, back
+
+
+@needs_d2l
+def test_nothing_stands_in_for_a_missing_package_after_the_import():
+    peers.D2l(SIZE)
+    names = sys.modules[peers.D2l.__module__].UNUSED
+    assert all(sys.modules[name].__spec__ for name in names if name in sys.modules)
 
 
 @needs_d2l
