@@ -9,6 +9,7 @@ from lib.widgets.heads_explorer import HeadsExplorer
 from lib.widgets.learning_rate import LearningRateExplorer
 from lib.widgets.mask_builder import MaskBuilder
 from lib.widgets.norm_explorer import NormExplorer
+from lib.widgets.packing import PackedModel
 from lib.widgets.position_explorer import PositionExplorer
 from lib.widgets.self_attention_explorer import SelfAttentionExplorer
 from lib.widgets.softmax_scale import SoftmaxScaleExplorer
@@ -108,6 +109,11 @@ def traced(n_layers: int = 1, heads: int = 2, longest: int = 0) -> tuple[dict, l
     return sizes, found
 
 
+def packed() -> PackedModel:
+    """A model's header alone: enough to offer it, and not to compute with it."""
+    return PackedModel({"source_words": ["six", "days", "day", "in", "<i>"]}, b"")
+
+
 # Greedy takes "no"; the likeliest sentence is "yes"; with a penalty the longest one wins.
 ROWS = {
     (): {"no": 0.45, "yes": 0.4, "<b>": 0.15},
@@ -127,7 +133,9 @@ SAMPLES = {
     "beam_explorer": lambda: BeamExplorer({"yes or no": ROWS}, beam=2, alpha=0.6),
     "bottleneck_explorer": lambda: BottleneckExplorer(bins(), bin=1),
     "complexity_explorer": lambda: ComplexityExplorer(96, 64, k=5, radius=4, pick="restricted"),
-    "forward_tracer": lambda: ForwardTracer(*traced(), stage=6, head=1, position=2),
+    "forward_tracer": lambda: ForwardTracer(
+        *traced(), stage=6, head=1, position=2, packed=packed(), ready=["six days", "days"]
+    ),
     "heads_explorer": lambda: HeadsExplorer(48, 3, time=11),
     "learning_rate": lambda: LearningRateExplorer(
         "cosine", d_model=128, warmup=30, total=500, peak=2e-3, step=101

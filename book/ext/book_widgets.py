@@ -5,6 +5,10 @@ classic script that hands its module to the host (`book/static/widget-host.js`).
 all widgets share become one more. Only text files are read here: building needs no kernel and no
 widget library.
 
+A module may name further scripts in a line of its own, `// Parts: transformer, composer`: they lie
+in `parts/`, and stand in its script alone. One of them computes with the model in
+`book/checkpoints`, which becomes a script too; no page loads it before a reader asks.
+
 The directive `{widget} NAME` shows, on a page without code, the widget that a chapter has stored:
 
     ```{widget} alignment_player
@@ -13,6 +17,7 @@ The directive `{widget} NAME` shows, on a page without code, the widget that a c
 
 import json
 import re
+import runpy
 from pathlib import Path
 
 from docutils import nodes
@@ -20,6 +25,8 @@ from sphinx.util.docutils import SphinxDirective
 
 SOURCE = Path(__file__).resolve().parent.parent / "lib" / "widgets"
 SHARED = ("math", "ui", "controls", "walk", "raster", "grid", "chart")
+CHECKPOINTS = SOURCE.parent.parent / "checkpoints"
+PARTS = re.compile(r"^// Parts: (.+)$", re.MULTILINE)
 EXPORT = re.compile(r"^export default ", re.MULTILINE)
 USED = re.compile(r'class="book-widget" data-module="([^"]*)"')
 
@@ -29,6 +36,15 @@ def shared_script(source: Path) -> str:
     parts = [(source / f"{name}.js").read_text(encoding="utf-8") for name in SHARED]
     names = ", ".join(SHARED)
     return f"(() => {{\n{''.join(parts)}\nbookWidgets.shared = {{ {names} }};\n}})();\n"
+
+
+def parts_of(module: str) -> str:
+    """The scripts that a module's text names, one after the other."""
+    named = PARTS.search(module)
+    files = [
+        SOURCE / "parts" / f"{name}.js" for name in (named.group(1).split(", ") if named else ())
+    ]
+    return "".join(path.read_text(encoding="utf-8") for path in files)
 
 
 def widget_script(name: str, source: Path) -> str:
@@ -45,7 +61,7 @@ def widget_script(name: str, source: Path) -> str:
         )
     css = source / f"{name}.css"
     style = css.read_text(encoding="utf-8") if css.is_file() else ""
-    body = EXPORT.sub("const module = ", text)
+    body = parts_of(text) + EXPORT.sub("const module = ", text)
     return (
         f"(() => {{\nconst {{ {', '.join(SHARED)} }} = bookWidgets.shared;\n{body}\n"
         f"bookWidgets.add({json.dumps(name)}, module, {json.dumps(style)});\n}})();\n"
@@ -57,12 +73,20 @@ def modules(source: Path) -> list[str]:
 
 
 def emit_assets(out_dir: Path, source: Path = SOURCE) -> list[str]:
-    """Write the shared script, a script for each widget and the style sheet; return the names."""
+    """Write the shared script, a script for each widget and for each stored model, and the styles.
+
+    Returns: the names of the widgets.
+    """
     out_dir.mkdir(parents=True, exist_ok=True)
     names = modules(source)
     scripts = {"shared": shared_script(source)} | {n: widget_script(n, source) for n in names}
     for name, text in scripts.items():
         (out_dir / f"{name}.js").write_text(text, encoding="utf-8")
+    packing = runpy.run_path(str(SOURCE / "packing.py"))  # it needs Python alone, unlike lib
+    (out_dir / "models").mkdir(exist_ok=True)
+    for path in CHECKPOINTS.glob("*.safetensors"):
+        packed = packing["pack_file"](path)
+        (out_dir / "models" / f"{packed.id}.js").write_text(packed.script(), encoding="utf-8")
     style = (source / "base.css").read_text(encoding="utf-8")
     (out_dir / "base.css").write_text(style, encoding="utf-8")
     return names

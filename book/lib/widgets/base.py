@@ -11,6 +11,7 @@ Stored are data only, never code, and the same bytes on every run.
 import html
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +20,8 @@ import anywidget
 
 # Before every module, in this order
 SHARED = ("math.js", "ui.js", "controls.js", "walk.js", "raster.js", "grid.js", "chart.js")
+# A module names the scripts of `parts/` that it needs besides, in a line of its own
+PARTS = re.compile(r"^// Parts: (.+)$", re.MULTILINE)
 MAX_BYTES = 200_000
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -42,7 +45,11 @@ class BookWidget(anywidget.AnyWidget):
         """Join the shared scripts and the module into one ES module, the styles into one sheet."""
         if "_module" in cls.__dict__:  # anywidget makes further subclasses, which inherit the rest
             here = BookWidget._folder
-            scripts = [here / name for name in SHARED] + [cls._folder / f"{cls._module}.js"]
+            module = cls._folder / f"{cls._module}.js"
+            named = PARTS.search(module.read_text(encoding="utf-8"))
+            parts = named.group(1).split(", ") if named else []
+            scripts = [here / name for name in SHARED]
+            scripts += [*(here / "parts" / f"{name}.js" for name in parts), module]
             styles = [here / "base.css", cls._folder / f"{cls._module}.css"]
             cls._esm = "\n".join(path.read_text(encoding="utf-8") for path in scripts)
             cls._css = "\n".join(p.read_text(encoding="utf-8") for p in styles if p.is_file())

@@ -1,4 +1,5 @@
 // Walks through a forward pass: for each step its formula, shapes, maps, and what it does.
+// Parts: transformer, tracing, weights, composer
 const SHORT = { embed: "embed", self: "self", cross: "cross", feed: "feed", norm: "norm",
   project: "project" };
 const isAttention = (kind) => kind === "self" || kind === "cross";
@@ -46,17 +47,24 @@ export default {
       lead: "Walk a sentence through a trained Transformer, step by step. See the shapes, the maps "
         + "of every head, and what the model would say if it stopped there.",
     }, (w) => {
-      const [sizes, stages, sentences] = ["sizes", "stages", "sentences"].map((n) => w.data(n));
+      const [sizes, stages, sentences, engine] = ["sizes", "stages", "sentences", "engine"]
+        .map((name) => w.data(name));
       const first = stages.findIndex(({ side }) => side === "target");
-      const longest = Math.max(...sentences.flatMap((s) => [s.source.length, s.read.length]));
+      const count = sentences.length; // the reader's own sentence has the next number
+      const longest = Math.max(engine.max_length ?? 0,
+        ...sentences.flatMap((s) => [s.source.length, s.read.length]));
       w.state({
-        sentence: ui.integer(0, sentences.length - 1),
+        sentence: ui.integer(0, engine.id ? count : count - 1),
         stage: ui.integer(0, stages.length - 1),
         head: ui.integer(0, sizes.n_heads - 1),
         position: ui.integer(0, longest - 1),
+        own: ui.text(600),
       });
+      const own = composer.own(w, { engine, stages, number: count,
+        k: sentences[0].guesses.at(-1)[0].length });
       const now = () => {
-        const one = sentences[w.get("sentence")];
+        const number = w.get("sentence");
+        const one = own.sentence(w.snapshot()) ?? sentences[number < count ? number : 0];
         const stage = stages[w.get("stage")];
         const tokens = stage.side === "source" ? one.source : one.read;
         // A position past the end of a shorter sentence is its last one.
@@ -70,6 +78,7 @@ export default {
         label: "Sentence",
         options: sentences.map(({ source }, i) => [i, source.slice(0, -1).join(" ")]),
       });
+      const ownOption = ui.h("option", { value: count });
       const step = controls.slider(w, "stage", {
         label: "Step", min: 0, max: stages.length - 1,
         format: (at) => `${at + 1} of ${stages.length}`,
@@ -98,12 +107,19 @@ export default {
         caption: "Weights of the chosen head", rowTitle: "queries", columnTitle: "keys",
         digits: 3, onPick: (row) => w.set({ position: row }),
       });
+      const said = ui.h("p", { class: "ft-said" });
+      /** What the model says, token by token, with its probability where that is below 90 %. */
+      const writing = (one) => one.said.flatMap((token, i) => {
+        const share = one.guesses.at(-1)[i][0][1];
+        const end = token === "<eos>";
+        return [" ", ui.h("span", { class: end ? "ft-token ft-end" : "ft-token", "--i": i, text: token },
+          share < 900 && ui.h("small", { text: ` ${percent(share)}` }))];
+      }).concat(one.said.at(-1) === "<eos>" ? [] : [" … and no end yet"]);
       const reading = ui.h("p", { class: "ft-reading" });
       const maps = ui.part("The map of this head", head.element, map.element, reading);
-      const most = Math.max(...sentences.flatMap((s) => s.lengths.flatMap((row, i) =>
-        (stages[i].kind === "project" ? [] : row))));
-      const stream = chart.bars({ label: "Length of each position's vector", max: most,
-        format: (value) => value.toFixed(1) });
+      let top = 1; // the longest vector of the sentence, so that steps can be compared
+      const stream = chart.bars({ label: "Length of each position's vector", max: 1,
+        format: (share) => (share * top).toFixed(1) });
       const lengths = ui.part("Length of each vector after this step (+ of what it adds)",
         stream.element);
       const guessed = chart.bars({ label: "Likeliest next tokens", max: 1000, format: percent });
@@ -116,7 +132,7 @@ export default {
         if (maps.hidden) return "";
         const keys = stage.kind === "cross" ? one.source : tokens;
         const weights = one.maps[stage.name][state.head];
-        const key = [state.sentence, state.stage, state.head].join();
+        const key = [sentences.indexOf(one), state.own, state.stage, state.head].join();
         if (shown !== key) {
           const open = (i, j) => stage.kind === "cross" || stage.side === "source" || j <= i;
           map.update(weights.map((row, i) => row.map((v, j) => (open(i, j) ? v / 1000 : null))),
@@ -140,6 +156,23 @@ export default {
           note: name === said && "said in the end" })));
         return `${asked.textContent} ${row[0][0]}, ${percent(row[0][1])}`;
       }
+      let written = null;
+      function drawSaid(one, state) {
+        if (one !== written) {
+          said.classList.toggle("ft-fresh", !sentences.includes(one));
+          said.replaceChildren(ui.h("span", { class: "bw-label", text: "The model says:" }),
+            ...writing(one));
+          written = one;
+        }
+        if (engine.id && state.own) {
+          ownOption.textContent = `your own: ${state.own}`;
+          sentence.input.append(ownOption);
+        } else {
+          ownOption.remove();
+        }
+        sentence.input.value = state.sentence;
+        return own.news();
+      }
       w.draw((state) => {
         const seen = now();
         const { one, stage, tokens, at } = seen;
@@ -157,14 +190,16 @@ export default {
           `${name} `, ui.h("span", { class: "ft-shape", text: `(${shape.join(", ")})` }))));
         const changes = one.changes[state.stage];
         lengths.hidden = stage.kind === "project";
+        top = Math.max(...one.lengths.flatMap((row, i) => (stages[i].kind === "project" ? [] : row)));
         stream.update(lengths.hidden ? [] : one.lengths[state.stage].map((value, i) => ({
-          name: tokens[i], value, current: i === at,
+          name: tokens[i], value: value / top, current: i === at,
           note: changes.length > 0 && `+ ${changes[i].toFixed(1)}` })));
-        w.say(`${stage.title}. ${drawMap(state, seen)} ${drawGuesses(seen, state.stage)}`);
+        w.say(`${drawSaid(one, state)}${stage.title}. ${drawMap(state, seen)} ${drawGuesses(seen, state.stage)}`);
       });
 
       w.add(
-        sentence.element,
+        ...[own.element].filter(Boolean),
+        ui.h("div", { class: "ft-sentence" }, sentence.element, said),
         ui.h("div", { class: "ft-lanes" },
           lane("Encoder", chips.slice(0, first)), lane("Decoder", chips.slice(first))),
         ui.row(ui.h("div", { class: "bw-buttons" }, back, next), step.element, position.element),

@@ -3,46 +3,20 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 import traitlets
-from torch import Tensor
 
-from lib.data import BOS, EOS, Pair, Vocabulary
-from lib.decoding import greedy
-from lib.layers import Residual
-from lib.maps import attention_maps
+from lib.data import Pair, Vocabulary
+from lib.text import tokenise
 from lib.transformer import Transformer
 from lib.widgets import validate
 from lib.widgets.base import BookWidget, quantise, static_table
+from lib.widgets.packing import PackedModel, pack_model
+from lib.widgets.tracing import stages_of, trace
 
 SIZES = ("d_model", "n_heads", "d_ff", "n_layers", "source_vocab", "target_vocab", "pre_norm")
 FIELDS = ("source", "read", "said", "maps", "lengths", "changes", "guesses")
 WHOLE = 1000  # weights and probabilities are stored as whole thousandths
-KINDS = {
-    "self": ("self_attention", "self-attention"),
-    "cross": ("cross_attention", "cross-attention"),
-    "feed": ("feed_forward", "feed-forward network"),
-}
-
-
-def stages_of(n_layers: int, pre_norm: bool) -> list[dict[str, Any]]:
-    """The steps of a forward pass, in order: name of the module, side, kind and title."""
-    stages = []
-    for side, stack, kinds in (
-        ("source", "encoder", ("self", "feed")),
-        ("target", "decoder", ("self", "cross", "feed")),
-    ):
-        word = stack.capitalize()
-        stages.append((f"{stack}.embedding", side, "embed", f"{word}: embedding"))
-        for n in range(n_layers):
-            for kind in kinds:
-                name, title = KINDS[kind]
-                title = f"{word} layer {n + 1}: {title}"
-                stages.append((f"{stack}.layers.{n}.{name}", side, kind, title))
-        if pre_norm:
-            stages.append((f"{stack}.norm", side, "norm", f"{word}: last norm"))
-    stages.append(("projection", "target", "project", "Projection to the vocabulary"))
-    return [dict(zip(("name", "side", "kind", "title"), stage, strict=True)) for stage in stages]
+LONGEST = {"longest": 48, "max_length": 60}  # tokens of a reader's source, and of its translation
 
 
 class ForwardTracer(BookWidget):
@@ -55,6 +29,8 @@ class ForwardTracer(BookWidget):
         lengths   for each stage of `stages_of`, the length of each position's vector after it
         changes   the same, the length of what the stage adds; empty where it adds nothing
         guesses   for each stage of the decoder, for each position, a list of (token, probability)
+        packed, the model itself: the reader can then write sentences, and sees them traced
+        ready, sentences that are offered to try
         sentence, stage, head, position: where the reader starts, counted from 0.
     Errors: ValueError naming the sentence and the field, what was expected and what came.
     Source: ours. Chapter: 10 (The Transformer).
@@ -64,6 +40,8 @@ class ForwardTracer(BookWidget):
     sizes = traitlets.Dict().tag(sync=True)
     stages = traitlets.List().tag(sync=True)
     sentences = traitlets.List().tag(sync=True)
+    engine = traitlets.Dict().tag(sync=True)
+    own = traitlets.Unicode("").tag(sync=True)
     sentence = traitlets.Int(0).tag(sync=True)
     stage = traitlets.Int(0).tag(sync=True)
     head = traitlets.Int(0).tag(sync=True)
@@ -74,6 +52,8 @@ class ForwardTracer(BookWidget):
         sizes: Mapping[str, Any],
         sentences: Sequence[Mapping[str, Any]],
         *,
+        packed: PackedModel | None = None,
+        ready: Sequence[str] = (),
         sentence: int = 0,
         stage: int = 0,
         head: int = 0,
@@ -89,8 +69,16 @@ class ForwardTracer(BookWidget):
         validate.index(position, len(one["source" if side == "source" else "read"]), "position")
         super().__init__(
             sizes=sizes, stages=stages, sentences=checked, sentence=sentence, stage=stage,
-            head=head, position=position,
+            head=head, position=position, engine=_engine(packed, ready),
         )  # fmt: skip
+        self._packed = packed
+        self.on_msg(self._answer)
+
+    def _answer(self, _: Any, content: Any, buffers: Any) -> None:
+        """Send the model to a notebook's front end that asks for it; it is not stored there."""
+        if self._packed and content.get("wanted") == self._packed.id:
+            message = {"model": self._packed.id, "header": self._packed.header}
+            self.send(message, buffers=[self._packed.data])
 
     @classmethod
     def from_model(
@@ -102,40 +90,29 @@ class ForwardTracer(BookWidget):
         *,
         max_length: int = 40,
         k: int = 5,
+        ready: Sequence[str] = (),
         **start: int,
     ) -> "ForwardTracer":
         """Translate the sources of `pairs` greedily, then trace each with what the model said.
 
-        Args: k, how many guesses to keep at the projection (3 before it); start, as above.
+        The model is offered to the reader's own sentences too, if `parts/transformer.js` can
+        compute it.
+        Args: k, how many guesses to keep at the projection (at most 3 before it); ready and
+            start, as above.
         """
         config = model.config
         sizes = {name: getattr(config, name) for name in SIZES[:4]}
         sizes |= {"source_vocab": len(source_vocab), "target_vocab": len(target_vocab)}
         sizes["pre_norm"] = config.norm == "pre"
-        stages = stages_of(config.n_layers, sizes["pre_norm"])
-        sentences = []
-        for pair in pairs:
-            source = torch.tensor([[*source_vocab.encode(pair.source), EOS]])
-            lengths = torch.tensor([source.shape[1]])
-            said = greedy(model, source, lengths, max_length)[0]
-            read = torch.cat([said.new_full((1, 1), BOS), said[:, :-1]], dim=1)
-            passed = _passed(model, (source, lengths, read), stages)
-            maps = attention_maps(model, source, lengths, read)
-            sentences.append(
-                {
-                    "source": [source_vocab.tokens[i] for i in source[0]],
-                    "read": [target_vocab.tokens[i] for i in read[0]],
-                    "said": [target_vocab.tokens[i] for i in said[0]],
-                    "maps": {name: weights[0].tolist() for name, weights in maps.items()},
-                    "lengths": [after.norm(dim=-1).tolist() for _, after in passed],
-                    "changes": [
-                        [] if before is None else (after - before).norm(dim=-1).tolist()
-                        for before, after in passed
-                    ],
-                    "guesses": _guesses(model, passed, stages, target_vocab, k),
-                }
-            )
-        return cls(sizes, sentences, **start)
+        vocabs = source_vocab, target_vocab
+        sentences = [
+            trace(model, pair.source, *vocabs, max_length=max_length, k=k) for pair in pairs
+        ]
+        try:
+            packed = pack_model(model, *vocabs)
+        except ValueError:  # a choice of the configuration that the page cannot compute
+            packed = None
+        return cls(sizes, sentences, packed=packed, ready=ready, **start)
 
     def summary(self) -> str:
         number = len(self.sentences)
@@ -154,53 +131,21 @@ class ForwardTracer(BookWidget):
         return static_table(caption, ("it reads", "it says", "probability"), rows)
 
 
-@torch.no_grad()
-def _passed(
-    model: Transformer, inputs: tuple[Tensor, ...], stages: list[dict[str, Any]]
-) -> list[tuple[Tensor | None, Tensor]]:
-    """For each stage the stream before it, or None where it adds nothing, and after it."""
-    found: dict[str, tuple[Tensor | None, Tensor]] = {}
-    hooks = []
-
-    def keep(name: str, module: torch.nn.Module, args: tuple, output: Tensor) -> None:
-        before = args[0][0] if isinstance(module, Residual) else None
-        found[name] = before, output[0]
-        if name.endswith(".layers.0.self_attention"):  # what the first layer reads
-            found[f"{name.split('.')[0]}.embedding"] = None, before
-
-    for stage in stages:
-        if stage["kind"] != "embed":
-            module = model.get_submodule(stage["name"])
-            hook = (lambda name: lambda *call: keep(name, *call))(stage["name"])
-            hooks.append(module.register_forward_hook(hook))
-    try:
-        model(*inputs)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return [found[stage["name"]] for stage in stages]
-
-
-@torch.no_grad()
-def _guesses(
-    model: Transformer, passed: list, stages: list[dict[str, Any]], vocab: Vocabulary, k: int
-) -> list[list]:
-    """What the projection would say of the decoder's stream after each of its stages."""
-    guesses = []
-    for stage, (_, after) in zip(stages, passed, strict=True):
-        if stage["side"] == "source":
-            continue
-        if stage["kind"] != "project":
-            after = after if stage["kind"] == "norm" else model.decoder.norm(after)
-            after = model.projection(after)
-        best = after.softmax(dim=-1).topk(k if stage["kind"] == "project" else min(k, 3))
-        guesses.append(
-            [
-                [(vocab.tokens[i], p) for i, p in zip(row, chances, strict=True)]
-                for row, chances in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-            ]
-        )
-    return guesses
+def _engine(packed: PackedModel | None, ready: Sequence[str]) -> dict[str, Any]:
+    """What the page must know of the model before it loads it; nothing without a model."""
+    if packed is None:
+        if ready:
+            raise ValueError(f"ready: expected none without a model to translate, got {ready!r}")
+        return {}
+    words = packed.header["source_words"]
+    for i, text in enumerate(ready):
+        unknown = [token for token in tokenise(text) if token not in words]
+        if unknown or not text.strip():
+            raise ValueError(
+                f"ready[{i}]: expected words of the model, got {unknown or 'an empty sentence'}"
+            )
+    about = {"id": packed.id, "bytes": len(packed.data), "words": words, "ready": list(ready)}
+    return about | LONGEST
 
 
 def _sentence(one: Any, stages: list[dict], sizes: dict[str, Any], where: str) -> dict[str, Any]:

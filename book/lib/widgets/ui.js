@@ -55,7 +55,8 @@ const ui = (() => {
 
   class Widget {
     constructor(model, el, title, lead) {
-      Object.assign(this, { model, el, keys: {}, initial: {}, drawn: [], closed: [], due: false });
+      Object.assign(this, { model, el, keys: {}, initial: {}, drawn: [], resets: [], closed: [],
+        due: false });
       this.body = h("div", { class: "bw-body" });
       this.status = h("div", { class: "bw-hidden", role: "status" });
       this.alert = h("p", { class: "bw-error", role: "alert", hidden: true });
@@ -150,6 +151,11 @@ const ui = (() => {
       });
     }
 
+    /** Calls this when the reader resets: for what a control holds beside the state. */
+    onReset(call) {
+      this.resets.push(call);
+    }
+
     onClose(call) {
       this.closed.push(call);
     }
@@ -173,7 +179,10 @@ const ui = (() => {
 
     /** The row at the foot: back to the start, and in the published page a link to this state. */
     foot() {
-      const reset = button("Reset", () => this.set(this.initial), { quiet: true });
+      const reset = button("Reset", () => {
+        this.set(this.initial);
+        for (const call of this.resets) call();
+      }, { quiet: true });
       const copy = button("Copy link to this state", async () => {
         const link = this.link();
         try {
