@@ -201,14 +201,16 @@ class MultiHeadAttention(nn.Module):
 
 
 def _require_fitting(query: Tensor, key: Tensor, value: Tensor) -> None:
-    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
-    if min(query.dim(), key.dim(), value.dim()) < 2:
-        raise ValueError(f"expected at least two axes (time, width), got {shapes}")
-    if query.shape[-1] != key.shape[-1]:
-        raise ValueError(
-            f"expected query and key of the same width d_k, got {shapes}; project one of them"
-        )
-    if key.shape[-2] != value.shape[-2]:
-        raise ValueError(f"expected one value for each key, got {shapes}")
-    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
-        raise ValueError(f"expected the same batch axes in all three, got {shapes}; use expand")
+    q, k, v = query.shape, key.shape, value.shape
+    if min(len(q), len(k), len(v)) < 2:
+        wanted, remedy = "at least two axes (time, width)", "add a batch of one"
+    elif q[-1] != k[-1]:
+        wanted, remedy = "query and key of the same width d_k", "project one of them"
+    elif k[-2] != v[-2]:
+        wanted, remedy = "one value for each key", "take both from the same positions"
+    elif not q[:-2] == k[:-2] == v[:-2]:
+        wanted, remedy = "the same batch axes in all three", "use expand"
+    else:
+        return
+    shapes = f"query {tuple(q)}, key {tuple(k)}, value {tuple(v)}"
+    raise ValueError(f"expected {wanted}, got {shapes}; {remedy}")

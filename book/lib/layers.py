@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -127,6 +127,27 @@ class Residual(nn.Module):
                 f"got {tuple(change.shape)}; only equal shapes can be added"
             )
         return x + change if self.pre_norm else self.norm(x + change)
+
+
+def at_real(
+    layer: nn.Module,
+    x: Float[Tensor, "batch time d_model"],
+    real: Bool[Tensor, "batch time"] | None = None,
+) -> Float[Tensor, "batch time d_model"]:
+    """Run a layer where `real` is True; elsewhere, at padding, the result is 0.
+
+    For layers that work on each position by itself: the real positions become the rows of one
+    matrix, and padding costs nothing. Without `real` all positions count.
+
+    Shapes: x (batch, time, d_model), real (batch, time). Returns the shape of x.
+    Source: ours. Chapter: 11 (Training).
+    """
+    if real is None:
+        return layer(x)
+    rows = layer(x[real])  # (tokens, d_model)
+    out = rows.new_zeros(x.shape)
+    out[real] = rows
+    return out
 
 
 class Embedding(nn.Module):

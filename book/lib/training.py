@@ -91,6 +91,7 @@ def update(
     clip: float = 1.0,
     loss_function: LossFunction = token_loss,
     autocast: torch.dtype | None = None,
+    real_only: bool = False,
 ) -> Float[Tensor, ""]:
     """Take one step of the optimiser on several batches, as if they were one big batch.
 
@@ -99,24 +100,27 @@ def update(
     Gradients add up over the parts, so each part may be as big as the memory holds. Parts count by
     their tokens: a plain mean of means would give the words of a short part more weight.
     `autocast=torch.bfloat16` computes the large products in that type; weights and loss stay as
-    they are.
+    they are. `real_only` leaves padding out of the work, with a model that has `real_logits`; the
+    loss function then gets all real tokens in one row, (1, tokens, vocab) and (1, tokens).
 
     Returns: the loss before the step, without a gradient.
-    Errors: ValueError for no parts. Source: Pascanu et al. 2013 (clipping); ours.
-    Chapter: 11 (Training).
+    Errors: ValueError for no parts, or for `real_only` with another model.
+    Source: Pascanu et al. 2013 (clipping); ours. Chapter: 11 (Training).
     """
     if not parts:
         raise ValueError("expected at least one batch for an update, got none")
+    if real_only and not hasattr(model, "real_logits"):
+        raise ValueError(
+            f"expected a model with a method real_logits, got {type(model).__name__}; "
+            "leave real_only out"
+        )
     counts = [count_tokens(part) for part in parts]
     device = next(model.parameters()).device
     optimizer.zero_grad(set_to_none=True)
     losses = []
     for part, tokens in zip(parts, counts, strict=True):
-        here = part.to(device)
-        with torch.autocast(device.type, autocast, enabled=autocast is not None):
-            logits = model(here.source, here.source_lengths, here.target_in)
-        logits = logits.float() if autocast else logits  # 8 bits are too few for a sum of logs
-        loss = loss_function(logits, here.target_out) * (tokens / max(1, sum(counts)))
+        said = _teacher_forcing(model, part.to(device), autocast, real_only)
+        loss = loss_function(*said) * (tokens / max(1, sum(counts)))
         loss.backward()
         losses.append(loss.detach())
     nn.utils.clip_grad_norm_(model.parameters(), clip)
@@ -136,15 +140,17 @@ def train(
     optimizer: torch.optim.Optimizer | None = None,
     accumulate: int = 1,
     autocast: torch.dtype | None = None,
+    real_only: bool = False,
     start: int = 0,
     after_update: Callable[[int, Tensor], None] | None = None,
 ) -> list[float]:
     """Take `steps` steps of Adam, one batch each, on the device that holds the model.
 
     The gradient is scaled down to norm `clip` when it is longer. `schedule(step)` multiplies `lr`;
-    `optimizer` replaces Adam with torch's own defaults. `accumulate` batches make one step, see
-    `update`. A run that goes on begins at step `start`; `after_update(steps so far, loss)` is
-    called after each step, to validate or to save. The model is left in evaluation mode.
+    `optimizer` replaces Adam with torch's own defaults. `accumulate` batches make one step; for
+    this, `autocast` and `real_only` see `update`. A run that goes on begins at step `start`;
+    `after_update(steps so far, loss)` is called after each step, to validate or to save. The model
+    is left in evaluation mode.
     Returns: the loss of every step.
     Errors: ValueError for a bad number, or a stream that ends before the last step;
     FloatingPointError when the loss is no longer finite.
@@ -157,6 +163,7 @@ def train(
     if optimizer is None:
         optimizer = torch.optim.Adam(model.parameters(), fused=True)
     model.train()
+    options = {"loss_function": loss_function, "autocast": autocast, "real_only": real_only}
     losses: list[Tensor] = []
     stream = iter(batch_stream)
     tokens, since = 0, time.perf_counter()
@@ -171,8 +178,7 @@ def train(
             )
         for group in optimizer.param_groups:
             group["lr"] = lr * (schedule(step) if schedule else 1.0)
-        options = {"clip": clip, "loss_function": loss_function, "autocast": autocast}
-        losses.append(update(model, optimizer, parts, **options))
+        losses.append(update(model, optimizer, parts, clip=clip, **options))
         tokens += sum(map(count_tokens, parts))
         if step % REPORT_EVERY == REPORT_EVERY - 1 or step == steps - 1:
             shown = losses[-1].item()
@@ -210,13 +216,23 @@ def validation_loss(
     losses, tokens = [], 0
     for batch in batches:
         n = count_tokens(batch)
-        here = batch.to(device)
-        with torch.autocast(device.type, autocast, enabled=autocast is not None):
-            logits = model(here.source, here.source_lengths, here.target_in)
-        logits = logits.float() if autocast else logits
-        losses.append(loss_function(logits, here.target_out) * n)
+        losses.append(loss_function(*_teacher_forcing(model, batch.to(device), autocast)) * n)
         tokens += n
     model.train(was_training)
     if not tokens:
         raise ValueError("expected batches with at least one token, got none to validate on")
     return torch.stack(losses).sum().item() / tokens
+
+
+def _teacher_forcing(
+    model: nn.Module, batch: Batch | Strips, autocast: torch.dtype | None, real_only: bool = False
+) -> tuple[Float[Tensor, "rows time vocab"], Int[Tensor, "rows time"]]:
+    """The logits and the tokens to say: those of the batch, or the real ones alone in one row."""
+    inputs, target = (batch.source, batch.source_lengths, batch.target_in), batch.target_out
+    with torch.autocast(target.device.type, autocast, enabled=autocast is not None):
+        if real_only:
+            real = target != PAD
+            logits, target = model.real_logits(*inputs, real.sum(dim=1))[None], target[real][None]
+        else:
+            logits = model(*inputs)
+    return (logits.float() if autocast else logits), target  # 8 bits are too few for a sum of logs

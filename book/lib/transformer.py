@@ -3,38 +3,23 @@
     tokens -> Embedding -> + positions -> n_layers x EncoderLayer -> memory
     tokens -> Embedding -> + positions -> n_layers x DecoderLayer(memory) -> projection -> logits
 
-An encoder layer is self-attention and a feed-forward network. A decoder layer is causal
-self-attention, cross-attention to the memory (the encoder's output) and a feed-forward network.
-Each of these sub-layers stands in a `Residual`, which adds its output to its input and normalises.
+The layers are in `lib.transformer_layers`.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from lib.attention import MultiHeadAttention
 from lib.cache import KeyValueCache, LayerCache, TransformerState
 from lib.config import Config
-from lib.layers import Embedding, FeedForward, LayerNorm, Residual, TiedProjection
+from lib.layers import Embedding, LayerNorm, TiedProjection
 from lib.masks import causal_mask, padding_mask
 from lib.positions import Positions, make_positions
+from lib.transformer_layers import DecoderLayer, EncoderLayer
 
-Rotate = Callable[[Tensor], Tensor]
-
-
-def _residual(sublayer: nn.Module, config: Config) -> Residual:
-    return Residual(sublayer, config.d_model, norm=config.norm, dropout=config.dropout)
-
-
-def _attention(config: Config) -> Residual:
-    return _residual(MultiHeadAttention(config.d_model, config.n_heads), config)
-
-
-def _feed_forward(config: Config) -> Residual:
-    return _residual(FeedForward(config.d_model, config.d_ff, config.activation), config)
+__all__ = ["Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "Transformer"]
 
 
 def _positions(config: Config) -> Positions:
@@ -47,35 +32,11 @@ def _final_norm(config: Config) -> nn.Module:
     return LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
 
 
-class EncoderLayer(nn.Module):
-    """Self-attention, then a feed-forward network.
-
-    Shapes: x (batch, time, d_model), mask (batch, 1, time) or (batch, time, time). Returns the
-        shape of x.
-    Source: Attention Is All You Need, section 3.1. Chapter: 10 (The Transformer).
-    """
-
-    def __init__(self, config: Config):
-        super().__init__()
-        self.self_attention = _attention(config)
-        self.feed_forward = _feed_forward(config)
-
-    def forward(
-        self,
-        x: Float[Tensor, "batch time d_model"],
-        mask: Bool[Tensor, "..."] | None = None,
-        rotate: Rotate | None = None,
-        bias: Float[Tensor, "heads time time"] | None = None,
-    ) -> Float[Tensor, "batch time d_model"]:
-        x = self.self_attention(x, mask=mask, rotate=rotate, bias=bias)
-        return self.feed_forward(x)
-
-
 class Encoder(nn.Module):
     """Mark positions, then n_layers encoder layers: each output has seen the whole source.
 
-    Shapes: x, embedded tokens, (batch, time, d_model); mask (batch, 1, time). Returns the memory,
-        of the shape of x.
+    Shapes: x, embedded tokens, (batch, time, d_model); mask (batch, 1, time); real, see
+        `lib.layers.at_real`, (batch, time). Returns the memory, of the shape of x.
     Source: Attention Is All You Need, section 3.1. Chapter: 10 (The Transformer).
     """
 
@@ -87,52 +48,17 @@ class Encoder(nn.Module):
         self.norm = _final_norm(config)
 
     def forward(
-        self, x: Float[Tensor, "batch time d_model"], mask: Bool[Tensor, "..."] | None = None
+        self,
+        x: Float[Tensor, "batch time d_model"],
+        mask: Bool[Tensor, "..."] | None = None,
+        real: Bool[Tensor, "batch time"] | None = None,
     ) -> Float[Tensor, "batch time d_model"]:
         time = x.shape[1]
         x = self.dropout(self.positions.add(x))
         bias = self.positions.bias(time, time)
         for layer in self.layers:
-            x = layer(x, mask, self.positions.rotate, bias)
+            x = layer(x, mask, self.positions.rotate, bias, real)
         return self.norm(x)
-
-
-class DecoderLayer(nn.Module):
-    """Causal self-attention, cross-attention to the memory, then a feed-forward network.
-
-    Shapes: x (batch, time, d_model), memory (batch, source_time, d_model), mask (time, key),
-        memory_mask (batch, 1, source_time). Returns the shape of x. Without cross-attention, as in
-        a language model, there is no memory.
-    Errors: ValueError for cross-attention without a memory.
-    Source: Attention Is All You Need, section 3.1. Chapter: 10 (The Transformer).
-    """
-
-    def __init__(self, config: Config, *, cross_attention: bool = True):
-        super().__init__()
-        self.self_attention = _attention(config)
-        self.cross_attention = _attention(config) if cross_attention else None
-        self.feed_forward = _feed_forward(config)
-
-    def forward(
-        self,
-        x: Float[Tensor, "batch time d_model"],
-        memory: Float[Tensor, "batch source_time d_model"] | None = None,
-        memory_mask: Bool[Tensor, "..."] | None = None,
-        mask: Bool[Tensor, "..."] | None = None,
-        rotate: Rotate | None = None,
-        bias: Float[Tensor, "heads time key"] | None = None,
-        cache: LayerCache | None = None,
-    ) -> Float[Tensor, "batch time d_model"]:
-        own, cross = cache or (None, None)
-        x = self.self_attention(x, mask=mask, rotate=rotate, bias=bias, cache=own)
-        if self.cross_attention is not None:
-            if memory is None:
-                raise ValueError(
-                    "expected a memory for the cross-attention, got None; run the encoder first, "
-                    "or make the decoder with cross_attention=False"
-                )
-            x = self.cross_attention(x, memory, mask=memory_mask, cache=cross)
-        return self.feed_forward(x)
 
 
 class Decoder(nn.Module):
@@ -141,7 +67,8 @@ class Decoder(nn.Module):
     With caches, from `new_caches`, x holds only the positions after those that the caches hold.
 
     Shapes: x, embedded tokens, (batch, time, d_model); memory (batch, source_time, d_model), its
-        mask (batch, 1, source_time). Returns the shape of x.
+        mask (batch, 1, source_time); real, see `lib.layers.at_real`, (batch, time). Returns the
+        shape of x.
     Source: Attention Is All You Need, section 3.1. Chapter: 10 (The Transformer), 12 (Decoding).
     """
 
@@ -164,6 +91,7 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "batch source_time d_model"] | None = None,
         memory_mask: Bool[Tensor, "..."] | None = None,
         caches: list[LayerCache] | None = None,
+        real: Bool[Tensor, "batch time"] | None = None,
     ) -> Float[Tensor, "batch time d_model"]:
         time = x.shape[1]
         before = caches[0].own.length if caches else 0
@@ -173,7 +101,7 @@ class Decoder(nn.Module):
         # The newest position alone may see all others: one step of decoding needs no mask.
         mask = causal_mask(time, before + time, device=x.device) if time > 1 else None
         for layer, cache in zip(self.layers, caches or [None] * len(self.layers), strict=True):
-            x = layer(x, memory, memory_mask, mask, rotate, bias, cache)
+            x = layer(x, memory, memory_mask, mask, rotate, bias, cache, real)
         return self.norm(x)
 
 
@@ -226,6 +154,28 @@ class Transformer(nn.Module):
         """
         memory, mask = self.encode(source, source_lengths)
         return self.projection(self.decoder(self.target_embedding(target_in), memory, mask))
+
+    def real_logits(
+        self,
+        source: Int[Tensor, "batch source_time"],
+        source_lengths: Int[Tensor, " batch"],
+        target_in: Int[Tensor, "batch target_time"],
+        target_lengths: Int[Tensor, " batch"],
+    ) -> Float[Tensor, "tokens vocab"]:
+        """The logits of `forward` at the real target positions alone, sentence after sentence.
+
+        Only attention needs the rectangle of a padded batch. All the rest works on each position by
+        itself, so here padding is left out of it; dropout draws other numbers than in `forward`.
+
+        Shapes: as in `forward`; target_lengths (batch). Returns (tokens, vocab), where tokens is
+            the sum of target_lengths.
+        Source: ours. Chapter: 11 (Training).
+        """
+        mask = padding_mask(source_lengths, source.shape[1])  # (batch, 1, source_time)
+        real = padding_mask(target_lengths, target_in.shape[1])[:, 0]  # (batch, target_time)
+        memory = self.encoder(self.source_embedding(source), mask, mask[:, 0])
+        x = self.decoder(self.target_embedding(target_in), memory, mask, real=real)
+        return self.projection(x[real])
 
     @torch.no_grad()
     def start(

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from lib import training
 from lib.batching import token_batches
 from lib.config import Config
-from lib.data import EOS, PAD, Batch, Pair, Vocabulary, make_batch, translation_pairs
+from lib.data import BOS, EOS, PAD, Batch, Pair, Vocabulary, make_batch, translation_pairs
 from lib.decoding import translate
 from lib.losses import label_smoothed_loss
 from lib.schedules import paper_schedule
@@ -377,3 +377,35 @@ def test_one_batch_can_be_learned_by_heart():
     assert (said == one.target_out)[real].all()
     assert losses[-1] < 0.02
     assert translate(model, pairs, *vocabs) == [list(pair.target) for pair in pairs]
+
+
+# Padding left out of the work
+
+
+@pytest.mark.parametrize("loss_function", [token_loss, label_smoothed_loss])
+def test_leaving_padding_out_takes_the_same_step(loss_function):
+    stepped = []
+    for real_only in (False, True):
+        torch.manual_seed(0)
+        model = Transformer(Config(VOCAB, d_model=24, n_heads=3, d_ff=37, n_layers=2, dropout=0.0))
+        model.double()
+        source = random_target()
+        target = random_target((7, 2, 5, 1, 3))
+        target_in = target.roll(1, 1).index_fill(1, torch.tensor([0]), BOS)
+        batch = Batch(source, (source != PAD).sum(1), target_in, target)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        options = {"loss_function": loss_function, "real_only": real_only}
+        losses = [update(model, optimizer, [batch, batch], **options) for _ in range(3)]
+        stepped.append((torch.stack(losses), *model.parameters()))
+    for without, within in zip(*stepped, strict=True):
+        assert_close(without, within, 1e-12)
+
+
+def test_leaving_padding_out_needs_a_model_that_can():
+    pairs, _ = translation_pairs(7, 3)
+    words = [Vocabulary.from_sentences(side) for side in zip(*pairs, strict=True)]
+    model = Seq2Seq(*map(len, words), 5, 7)
+    before = [parameter.clone() for parameter in model.parameters()]
+    with pytest.raises(ValueError, match="expected a model with a method real_logits, got Seq2Seq"):
+        train(model, [make_batch(pairs, *words)], 1, 1e-3, real_only=True)
+    assert all(map(torch.equal, before, model.parameters()))
