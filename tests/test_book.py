@@ -4,6 +4,7 @@ Run `make book` first; `make test` does.
 """
 
 import re
+from functools import cache
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
@@ -54,9 +55,15 @@ class Page(HTMLParser):
             self.loaded.append(values["href"])
 
 
+@cache
+def read(path):
+    """A page, parsed once."""
+    return Page(path)
+
+
 @pytest.fixture(scope="module", params=PAGES, ids=lambda path: str(path.relative_to(HTML)))
 def page(request):
-    return Page(request.param)
+    return read(request.param)
 
 
 def test_the_book_is_built():
@@ -85,7 +92,7 @@ def test_links_within_the_book_lead_somewhere(page):
         if not target.exists():
             dead.append(link)
         elif parts.fragment and target.suffix == ".html":
-            ids = page.ids if target == page.path else Page(target).ids
+            ids = page.ids if target == page.path else read(target).ids
             if unquote(parts.fragment) not in ids:
                 dead.append(link)
     assert not dead
@@ -123,7 +130,7 @@ TEXTS = [path for path in PAGES if path.parent.name == "book"]
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
 def test_a_shared_link_shows_what_the_page_is(path):
-    meta = Page(path).meta
+    meta = read(path).meta
     assert meta["canonical"] == meta["og:url"]
     assert meta["og:url"].endswith(f"/book/{path.name}")
     assert meta["og:title"]
@@ -136,14 +143,14 @@ def test_a_shared_link_shows_what_the_page_is(path):
 
 
 def test_descriptions_differ():
-    found = [Page(path).meta.get("description") for path in TEXTS if path.stem[:2].isdigit()]
+    found = [read(path).meta.get("description") for path in TEXTS if path.stem[:2].isdigit()]
     assert len(set(found)) == len(found)
 
 
 def test_the_map_of_the_site_lists_every_text():
     text = (HTML / "sitemap.xml").read_text(encoding="utf-8")
     listed = re.findall(r"<loc>([^<]*)</loc>", text)
-    assert sorted(listed) == sorted(Page(path).meta["canonical"] for path in TEXTS)
+    assert sorted(listed) == sorted(read(path).meta["canonical"] for path in TEXTS)
 
 
 def section(path, name):

@@ -11,10 +11,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from ext import book_widgets
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.browser import axe
 from tests.paths import BOOK
 
 FLAGS = [
@@ -75,22 +75,63 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@dataclass
+class Tab:
+    """A page that one test after another uses, and what the present one complained of."""
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", lambda m: m.type == "error" and self.problems.append(m.text))
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+
+
+class Tabs:
+    """Pages of one browsing context, used again: to open one costs more than most tests do."""
+
+    def __init__(self, browser: Browser):
+        self.browser, self.context, self.idle = browser, browser.new_context(), []
+
+    def take(self, width: int, height: int) -> Tab:
+        tab = self.idle.pop() if self.idle else Tab(self.context.new_page())
+        if tab.page.viewport_size != {"width": width, "height": height}:
+            tab.page.set_viewport_size({"width": width, "height": height})
+        return tab
+
+    def give(self, tab: Tab) -> None:
+        """Back to an empty page, as a new one has it: no pointer on it, no preference."""
+        tab.page.goto("about:blank")
+        tab.page.mouse.move(0, 0)
+        tab.page.emulate_media(
+            media="null", color_scheme="light", reduced_motion="null", forced_colors="null"
+        )
+        tab.problems.clear()
+        self.idle.append(tab)
+
+
+@pytest.fixture(scope="session")
+def tabs(browser: Browser) -> Iterator[Tabs]:
+    tabs = Tabs(browser)
+    yield tabs
+    tabs.context.close()
+
+
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    page = browser.new_page()
-    yield page
-    page.close()
+def page(tabs: Tabs) -> Iterator[Page]:
+    tab = tabs.take(1280, 720)
+    yield tab.page
+    tabs.give(tab)
 
 
 @dataclass
 class Stage:
     """Shows widgets as the published page or a notebook would, and collects what goes wrong."""
 
-    browser: Browser
+    tabs: Tabs
     folder: Path
     address: str
-    problems: list[str] = field(default_factory=list)
-    pages: list[Page] = field(default_factory=list)
+    used: list[Tab] = field(default_factory=list)
 
     def show(
         self,
@@ -102,10 +143,12 @@ class Stage:
         via: str = "http",
         html: str | None = None,
         size: str = "",
+        **context,
     ) -> Page:
         """A page with the widget on it: via "http", "file" (as published) or "module" (notebook).
 
-        `html` replaces the widget's own fallback; `size` is extra style for the body.
+        `html` replaces the widget's own fallback; `size` is extra style for the body. With options
+        for a context, the page has one of its own: has_touch, permissions and others.
         """
         name = widget._module
         script = book_widgets.widget_script(name, widget._folder)
@@ -128,14 +171,31 @@ class Stage:
             f"<main><h1 style='font-size:1px'>{name}</h1>{body}</main></body></html>"
         )
         (self.folder / f"{name}.html").write_text(text, encoding="utf-8")
-        page = self.browser.new_page(viewport={"width": width, "height": 900})
-        self.pages.append(page)
-        page.on("console", lambda m: m.type == "error" and self.problems.append(m.text))
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        tab = self.tab(width, context)
+        page = tab.page
         root = self.folder.as_uri() if via == "file" else self.address
         page.goto(f"{root}/{name}.html{query}")
         page.wait_for_selector(".bw, .book-widget-error")
         return page
+
+    def tab(self, width: int, context: dict) -> Tab:
+        if context:
+            screen = {"viewport": {"width": width, "height": 900}}
+            tab = Tab(self.tabs.browser.new_page(**screen | context))
+        else:
+            tab = self.tabs.take(width, 900)
+        self.used.append(tab)
+        return tab
+
+    def close(self) -> list[str]:
+        """Give the pages back; what they wrote to the console."""
+        problems = [problem for tab in self.used for problem in tab.problems]
+        for tab in self.used:
+            if tab.page.context is self.tabs.context:
+                self.tabs.give(tab)
+            else:
+                tab.page.context.close()
+        return problems
 
     def functions(self, widget, names: str) -> Page:
         """A page on which functions of the widget's own script can be called.
@@ -146,6 +206,7 @@ class Stage:
         source = (book_widgets.SOURCE / f"{widget._module}.js").read_text(encoding="utf-8")
         source = source.replace("export default", "const module =")
         shared = ", ".join(book_widgets.SHARED)
+        source = book_widgets.parts_of(source) + source
         page.add_script_tag(
             content=f"const {{ {shared} }} = bookWidgets.shared; window.math = math;"
             f"window.own = (() => {{ {source}; return {{ {names} }}; }})();"
@@ -154,8 +215,7 @@ class Stage:
 
     def violations(self, page: Page) -> list[str]:
         """What axe finds wrong on the page, one line each."""
-        found = Axe().run(page).response["violations"]
-        return [f"{v['id']}: {n['html'][:160]}" for v in found for n in v["nodes"]]
+        return axe.violations(page)
 
 
 @pytest.fixture(scope="session")
@@ -171,10 +231,8 @@ def assets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
 
 
 @pytest.fixture
-def stage(browser: Browser, assets: tuple[Path, str]) -> Iterator[Stage]:
+def stage(tabs: Tabs, assets: tuple[Path, str]) -> Iterator[Stage]:
     """A stage; a test fails if any of its pages wrote an error to the console."""
-    stage = Stage(browser, *assets)
+    stage = Stage(tabs, *assets)
     yield stage
-    for page in stage.pages:
-        page.close()
-    assert stage.problems == []
+    assert stage.close() == []

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-from tests.browser.weigh import LIMIT, serve_packed, visit
+from tests.browser.axe import violations
+from tests.browser.weigh import LIMIT, SCROLL, Weight, serve_packed
 from tests.paths import HTML
 
 pytestmark = [pytest.mark.browser, pytest.mark.built]
@@ -36,32 +37,106 @@ class Visit:
         page.on("requestfailed", lambda request: self.problems.append(f"failed: {request.url}"))
         page.goto(url, wait_until="networkidle")
 
-    def scroll_through(self) -> None:
-        """Reach the bottom, so that whatever loads late has loaded."""
-        self.page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
-        self.page.wait_for_load_state("networkidle")
+
+class Opened(Visit):
+    """A page opened with an empty cache and read to its end, for all the tests that ask of it."""
+
+    def __init__(self, page: Page, url: str):
+        weight = Weight()
+        weight.watch(page)
+        super().__init__(page, url)
+        self.first = weight.bytes
+        page.evaluate(SCROLL)
+        page.wait_for_load_state("networkidle")
+        self.whole, self.parts = weight.bytes, weight.largest
+        self.complaints, self.seen = list(self.problems), list(self.responses)
+        self.width = DESKTOP
+
+    def show(self, theme: str, width: int) -> None:
+        """The theme is switched in place, as by a reader; another width opens the page again."""
+        self.problems.clear()
+        self.page.emulate_media(color_scheme=theme)
+        if width != self.width:
+            self.page.set_viewport_size({"width": width, "height": 900})
+            self.page.reload(wait_until="networkidle")
+        self.width = width
+        self.page.wait_for_function(
+            "(theme) => document.documentElement.dataset.theme === theme", arg=theme
+        )
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_page_is_quiet_and_self_contained(browser: Browser, site: str, name: str):
-    page = browser.new_page(viewport={"width": DESKTOP, "height": 900})
-    try:
-        visit = Visit(page, f"{site}/{name}")
-        visit.scroll_through()
-        assert visit.problems == []
-        foreign = [r.url for r in visit.responses if urlsplit(r.url).hostname != "127.0.0.1"]
-        assert foreign == []
-        assert [r.url for r in visit.responses if r.status >= 400] == []
-    finally:
-        page.close()
+@pytest.fixture(scope="module")
+def opened(request: pytest.FixtureRequest, browser: Browser, site: str) -> Iterator[Opened]:
+    context = browser.new_context(viewport={"width": DESKTOP, "height": 900})
+    yield Opened(context.new_page(), f"{site}/{request.param}")
+    context.close()
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_page_is_light(browser: Browser, site: str, name: str):
+def each(names: list[str]) -> pytest.MarkDecorator:
+    """Each page is opened once; its tests follow one another."""
+    return pytest.mark.parametrize("opened", names, indirect=True, scope="module")
+
+
+@each(PAGES)
+def test_page_is_quiet_and_self_contained(opened: Opened):
+    assert opened.complaints == []
+    foreign = [r.url for r in opened.seen if urlsplit(r.url).hostname != "127.0.0.1"]
+    assert foreign == []
+    assert [r.url for r in opened.seen if r.status >= 400] == []
+
+
+@each(PAGES)
+def test_page_is_light(opened: Opened):
     """With its pictures further down, which a reader loads by scrolling, it stays in the limit."""
-    seen = visit(browser, f"{site}/{name}")
-    assert 0 < seen.first[1] <= seen.whole[1]
-    assert seen.whole[1] <= LIMIT, seen.parts
+    assert 0 < opened.first <= opened.whole
+    assert opened.whole <= LIMIT, opened.parts
+
+
+@each(PAGES)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+def test_page_is_accessible_and_fits(opened: Opened, width: int, theme: str):
+    opened.show(theme, width)
+    page = opened.page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert opened.problems == []  # before axe, which fetches style sheets on its own account
+    assert violations(page, whole=theme == "light") == []
+
+
+@each([name for name in PAGES if "book/" in name])
+def test_every_widget_reacts_to_the_keyboard(opened: Opened):
+    """Each widget mounts, and a key on one of its controls changes what it shows."""
+    opened.show("light", DESKTOP)
+    page = opened.page
+    for widget in page.locator("div.book-widget").all():
+        assert widget.locator(".book-widget-error").count() == 0
+        controls = widget.locator("input[type=range], select, button:not([disabled])")
+        control = controls.locator("visible=true").first
+        control.focus()
+        kind = control.evaluate("e => e.type ?? e.tagName")
+        before = widget.inner_html()
+        for key in {"button": ["Enter"], "range": ["ArrowRight", "ArrowLeft"]}.get(
+            kind, ["ArrowDown"]
+        ):
+            control.press(key)
+            if changes(widget, before):
+                break
+        else:
+            pytest.fail("nothing changed")
+    assert opened.problems == []
+
+
+def changes(widget: Locator, before: str, within: int = 500) -> bool:
+    """Whether what a widget shows differs from `before`, now or soon."""
+    try:
+        widget.page.wait_for_function(
+            "([node, before]) => node.innerHTML !== before",
+            arg=[widget.element_handle(), before],
+            timeout=within,
+        )
+    except PlaywrightTimeout:
+        return False
+    return True
 
 
 def test_search_finds_a_page(browser: Browser, site: str):
@@ -85,50 +160,6 @@ def test_what_is_folded_opens_by_a_click(browser: Browser, site: str):
         folded.first.locator(".toggle-button").click()
         assert folded.count() == before - 1
         page.locator(".copybtn").first.wait_for(state="attached")
-        assert visit.problems == []
-    finally:
-        page.close()
-
-
-@pytest.mark.parametrize("width", [DESKTOP, PHONE])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", PAGES)
-def test_page_is_accessible_and_fits(
-    browser: Browser, site: str, name: str, theme: str, width: int
-):
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
-    try:
-        visit = Visit(page, f"{site}/{name}")
-        assert page.evaluate("document.documentElement.dataset.theme") in (theme, None)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert visit.problems == []  # before axe, which fetches style sheets on its own account
-        found = Axe().run(page).response["violations"]
-        assert [f"{v['id']}: {n['html'][:160]}" for v in found for n in v["nodes"]] == []
-    finally:
-        page.close()
-
-
-@pytest.mark.parametrize("name", [name for name in PAGES if "book/" in name])
-def test_every_widget_reacts_to_the_keyboard(browser: Browser, site: str, name: str):
-    """Each widget mounts, and a key on one of its controls changes what it shows."""
-    page = browser.new_page(viewport={"width": DESKTOP, "height": 900})
-    try:
-        visit = Visit(page, f"{site}/{name}")
-        for widget in page.locator("div.book-widget").all():
-            assert widget.locator(".book-widget-error").count() == 0
-            controls = widget.locator("input[type=range], select, button:not([disabled])")
-            control = controls.locator("visible=true").first
-            before = widget.inner_html()
-            control.focus()
-            kind = control.evaluate("e => e.type ?? e.tagName")
-            for key in {"button": ["Enter"], "range": ["ArrowRight", "ArrowLeft"]}.get(
-                kind, ["ArrowDown"]
-            ):
-                control.press(key)
-                page.wait_for_timeout(50)
-                if widget.inner_html() != before:
-                    break
-            assert widget.inner_html() != before, "nothing changed"
         assert visit.problems == []
     finally:
         page.close()

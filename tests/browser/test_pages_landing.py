@@ -1,7 +1,7 @@
 """The first page: one screen says what the book is, and its widget runs."""
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.paths import HTML
 
@@ -13,42 +13,32 @@ SCREENS = [
 ]
 
 
-def landing(browser: Browser, width: int, height: int) -> Page:
-    page = browser.new_page(viewport={"width": width, "height": height})
+def landing(page: Page, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
     page.goto((HTML / "book" / "intro.html").as_uri())
     page.wait_for_selector(".landing-widget .bw")
-    return page
 
 
 @pytest.mark.parametrize(("width", "height", "parts"), SCREENS)
-def test_one_screen_says_what_the_book_is(browser, width, height, parts):
-    page = landing(browser, width, height)
-    try:
-        for part in parts:
-            box = page.locator(f".bd-article >> {part}").first.bounding_box()
-            assert box["y"] >= 0, part
-            assert box["y"] + box["height"] <= height, part
-            assert box["x"] + box["width"] <= width, part
-    finally:
-        page.close()
+def test_one_screen_says_what_the_book_is(page, width, height, parts):
+    landing(page, width, height)
+    for part in parts:
+        box = page.locator(f".bd-article >> {part}").first.bounding_box()
+        assert box["y"] >= 0, part
+        assert box["y"] + box["height"] <= height, part
+        assert box["x"] + box["width"] <= width, part
 
 
-def test_the_widget_of_the_first_page_moves(browser):
-    page = landing(browser, 1440, 900)
-    try:
-        widget = page.locator(".landing-widget")
-        before = widget.locator(".ap-now").inner_text()
-        widget.get_by_role("button", name="Next").click()
-        expect(widget.locator(".bw-value").first).to_contain_text("2 of")
-        expect(widget.locator(".ap-now")).not_to_have_text(before)
-    finally:
-        page.close()
+def test_the_widget_of_the_first_page_moves(page):
+    landing(page, 1440, 900)
+    widget = page.locator(".landing-widget")
+    before = widget.locator(".ap-now").inner_text()
+    widget.get_by_role("button", name="Next").click()
+    expect(widget.locator(".bw-value").first).to_contain_text("2 of")
+    expect(widget.locator(".ap-now")).not_to_have_text(before)
 
 
-def test_the_start_leads_to_chapter_one(browser):
-    page = landing(browser, 390, 844)
-    try:
-        page.get_by_role("link", name="Start with chapter 1").click()
-        page.wait_for_url("**/01_seq2seq.html")
-    finally:
-        page.close()
+def test_the_start_leads_to_chapter_one(page):
+    landing(page, 390, 844)
+    page.get_by_role("link", name="Start with chapter 1").click()
+    page.wait_for_url("**/01_seq2seq.html")

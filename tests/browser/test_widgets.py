@@ -109,13 +109,10 @@ def test_reset_returns_to_the_start(stage, sample):
     assert page.locator(".bw-body").inner_text() == visible
 
 
-def test_reader_without_scripts_sees_a_table(browser, assets, sample):
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.set_content(sample._repr_mimebundle_()[0]["text/html"])
+def test_reader_without_scripts_sees_a_table(page, sample):
+    page.set_content(sample._repr_mimebundle_()[0]["text/html"])  # the page has none
     assert page.locator("table caption").inner_text()
     assert page.locator("table tbody tr").count() >= 2
-    context.close()
 
 
 def test_missing_script_is_said_in_place(stage):
@@ -158,9 +155,9 @@ def test_two_widgets_of_one_kind_are_apart(stage):
 
 def test_address_sets_the_state_and_the_link_says_it(stage):
     widget = SAMPLES["alignment_player"]()
-    page = stage.show(widget, query="?alignment_player.step=1&alignment_player.sentence=nonsense")
+    query = "?alignment_player.step=1&alignment_player.sentence=nonsense"
+    page = stage.show(widget, query=query, permissions=["clipboard-read", "clipboard-write"])
     expect(page.locator(".ap-now")).to_have_text("dollars")
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Next").click()
     page.get_by_role("button", name="Next").click()
     page.get_by_role("button", name="Copy link").click()
@@ -230,7 +227,7 @@ def test_player_steps_by_keys_buttons_and_slider(stage):
 
 
 def test_player_plays_to_the_end_and_stops(stage):
-    page = stage.show(AlignmentPlayer(sentences(), sentence=1, step=1))
+    page = stage.show(AlignmentPlayer(sentences(), sentence=1, step=1), locale="en")  # its clock
     page.clock.install()
     page.reload()
     page.get_by_role("button", name="Play").click()

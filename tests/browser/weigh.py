@@ -27,7 +27,7 @@ TIMES = """() => ({
   largest: window.paints.largest,
 })"""
 SCROLL = """async () => {
-  for (let y = 0; y < document.documentElement.scrollHeight; y += innerHeight / 2) {
+  for (let y = 0; y < document.documentElement.scrollHeight; y += innerHeight) {
     window.scrollTo({ top: y, behavior: "instant" });
     await new Promise((done) => setTimeout(done, 15));
   }
