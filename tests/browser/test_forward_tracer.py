@@ -121,7 +121,7 @@ def test_the_keyboard_walks_and_a_click_picks_a_row(stage):
 
 def test_a_shorter_sentence_holds_its_last_position(stage):
     page = stage.show(SAMPLES["forward_tracer"]())
-    page.get_by_label("Sentence").select_option("1")
+    page.get_by_label("Sentence", exact=True).select_option("1")
     expect(page.locator("tr.bw-current th")).to_have_text("x")
     assert page.get_by_label("Position", exact=True).get_attribute("max") == "1"
 

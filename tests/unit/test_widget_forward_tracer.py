@@ -4,14 +4,19 @@ import copy
 
 import pytest
 import torch
+from ext import book_widgets
 
 from lib.config import Config
 from lib.data import Pair, Vocabulary, make_batch, tokenise
 from lib.maps import attention_maps
 from lib.published import load_published
 from lib.transformer import Transformer
-from lib.widgets.forward_tracer import ForwardTracer, stages_of
-from tests.widget_samples import traced
+from lib.widgets import base
+from lib.widgets.alignment_player import AlignmentPlayer
+from lib.widgets.forward_tracer import ForwardTracer
+from lib.widgets.packing import pack_model
+from lib.widgets.tracing import stages_of
+from tests.widget_samples import packed, traced
 
 TEXTS = ("six seconds ago", "ninety seven colombian pesos")
 
@@ -140,3 +145,61 @@ def test_bad_data_are_refused(path, value, words):
 def test_bad_start_is_refused(start, words):
     with pytest.raises(ValueError, match=words):
         ForwardTracer(*traced(), **start)
+
+
+# --- the reader's own sentences ---------------------------------------------------------------
+
+
+def test_it_says_what_the_page_must_know_of_the_model(published):
+    model, vocabs, _ = published
+    pairs = [Pair(tokenise(TEXTS[0]), ("?",))]
+    ready = ["Two euros, three miles", "in six days"]
+    engine = ForwardTracer.from_model(model, pairs, *vocabs, ready=ready).engine
+    assert engine["id"] == pack_model(model, *vocabs).id
+    assert engine["bytes"] == 2 * sum(p.numel() for p in model.parameters())
+    assert engine["words"] == list(vocabs[0].tokens[4:])
+    assert engine["ready"] == ready
+    assert engine["longest"] > 33, "more than the longest sentence in training"
+    assert engine["max_length"] > engine["longest"]
+
+
+def test_the_model_is_sent_when_asked_for_and_not_stored(published, monkeypatch):
+    tracer = published[2]
+    sent = []
+    monkeypatch.setattr(tracer, "send", lambda content, buffers: sent.append((content, buffers)))
+    tracer._handle_custom_msg({"wanted": "another"}, [])
+    tracer._handle_custom_msg({"wanted": tracer.engine["id"]}, [])
+    model = pack_model(published[0], *published[1])
+    assert sent == [({"model": model.id, "header": model.header}, [model.data])]
+    bundle = tracer._repr_mimebundle_()[0]
+    assert len(bundle["text/html"]) < 60_000
+
+
+def test_a_model_beyond_the_page_is_traced_and_not_offered():
+    vocab = Vocabulary(["a", "b", "c"])
+    config = Config(len(vocab), d_model=6, n_heads=3, d_ff=5, n_layers=1, positions="alibi")
+    pair = Pair(("a", "b"), ("c",))
+    models = Transformer(config).eval(), [pair], vocab, vocab
+    assert ForwardTracer.from_model(*models, max_length=3).engine == {}
+    with pytest.raises(ValueError, match="ready: expected none without a model to translate"):
+        ForwardTracer.from_model(*models, max_length=3, ready=["a b"])
+
+
+@pytest.mark.parametrize("ready", [["six days", "six cats, days"], ["six days", " "]])
+def test_what_is_offered_to_try_must_be_known_words(ready):
+    with pytest.raises(
+        ValueError, match=r"ready\[1\]: expected words of the model, got (\['cats'|an)"
+    ):
+        ForwardTracer(*traced(), packed=packed(), ready=ready)
+
+
+def test_only_its_own_scripts_hold_the_model():
+    assert book_widgets.PARTS == base.PARTS
+    other = book_widgets.widget_script("alignment_player", book_widgets.SOURCE)
+    script = book_widgets.widget_script("forward_tracer", book_widgets.SOURCE)
+    for part in ("transformer", "tracing", "weights", "composer"):
+        declared = f"const {part} = (() => {{"
+        assert script.count(declared) == str(ForwardTracer._esm).count(declared) == 1
+        assert declared not in other
+        assert declared not in str(AlignmentPlayer._esm)
+        assert declared not in book_widgets.shared_script(book_widgets.SOURCE)

@@ -153,6 +153,8 @@ const composer = (() => {
       w.set({ sentence: 0 });
     }
 
+    mark(null);
+    relabel();
     w.onReset(() => {
       run += 1;
       write("");
@@ -164,8 +166,6 @@ const composer = (() => {
       if (!text) w.set({ sentence: 0 });
       else if (held?.text !== text && tried !== text && !waiting) follow(text);
     });
-    mark(null);
-    relabel();
 
     return {
       element: ui.h("div", { class: "ft-own" }, form, ready, all),

@@ -1,0 +1,375 @@
+"""The reader's own sentence: what the page computes is what torch computes, and how it is asked."""
+
+import base64
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import expect
+
+from lib.config import Config
+from lib.data import BOS, EOS, Pair, Vocabulary, tokenise, translation_pairs
+from lib.decoding import greedy
+from lib.published import load_published
+from lib.transformer import Transformer
+from lib.widgets.forward_tracer import LONGEST, ForwardTracer
+from lib.widgets.packing import PackedModel, pack_model
+from lib.widgets.tracing import stages_of, trace
+from tests.widget_samples import SAMPLES
+
+pytestmark = pytest.mark.browser
+READY = ["forty two canadian dollars", "two euros, three miles, four hours and five pesos"]
+BUILD = """([header, data]) => { window.net = own.transformer.build({ header,
+  data: new DataView(Uint8Array.from(atob(data), (c) => c.charCodeAt(0)).buffer) }); }"""
+# For each source the logits of every step, fed with what torch has read, all in one text.
+LOGITS = """([sources, read]) => sources.map((source, i) => {
+  const state = net.start(source);
+  const rows = read[i].map((token) => net.step(token, state));
+  return rows.map((row) => btoa(String.fromCharCode(...new Uint8Array(row.buffer)))).join(" ");
+})"""
+
+
+def rounded(model: Transformer) -> Transformer:
+    """The model as the page has it: its weights through float16 and back."""
+    model.load_state_dict({name: t.half().float() for name, t in model.state_dict().items()})
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def published():
+    model, *vocabs = load_published()
+    return rounded(model), *vocabs
+
+
+@pytest.fixture(scope="module")
+def tracer(published):
+    """As in chapter 10: the sentences were traced with the exact weights, the page rounds them."""
+    pairs = [Pair(tokenise("ninety seven colombian pesos"), ("?",))]
+    model, *vocabs = load_published()
+    return ForwardTracer.from_model(model, pairs, *vocabs, ready=READY, stage=11, position=4)
+
+
+def build(page, packed: PackedModel) -> None:
+    page.evaluate(BUILD, [packed.header, base64.b64encode(packed.data).decode()])
+
+
+def said_by_torch(model, source: list[int], longest: int) -> list[int]:
+    ids = torch.tensor([source])
+    return greedy(model, ids, torch.tensor([len(source)]), longest)[0][0].tolist()
+
+
+@torch.no_grad()
+def assert_same_logits(page, model, sources, said, bound):
+    read = [[BOS, *tokens[:-1]] for tokens in said]
+    for rows, source, tokens in zip(
+        page.evaluate(LOGITS, [sources, read]), sources, read, strict=True
+    ):
+        found = np.array([np.frombuffer(base64.b64decode(row)) for row in rows.split()])
+        inputs = [source], [len(source)], [tokens]
+        exact = model(*(torch.tensor(numbers) for numbers in inputs))[0]
+        assert (torch.from_numpy(found) - exact).abs().max() < bound
+
+
+# --- the numbers ------------------------------------------------------------------------------
+
+
+def test_page_and_torch_say_the_same_and_with_the_same_logits(stage, published, tracer):
+    model, source_vocab, target_vocab = published
+    texts = [pair.source for pair in translation_pairs()[1][:60]]
+    texts += [tokenise(text) for text in (READY[1], "42 dollars", "two and two", "dollars")]
+    sources = [[*source_vocab.encode(text), EOS] for text in texts]
+    said = [said_by_torch(model, source, 60) for source in sources]
+    page = stage.functions(tracer, "transformer")
+    build(page, pack_model(model, source_vocab, target_vocab))
+    found = page.evaluate(
+        "(all) => all.map((ids) => own.transformer.greedy(net, ids, 60))",
+        [source[:-1] for source in sources],
+    )
+    assert found == said
+    assert max(len(tokens) for tokens in said) > 25
+    assert_same_logits(page, model, sources, said, 1e-3)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"norm": "post", "positions": "sinusoidal", "n_heads": 3},
+        {"norm": "pre", "positions": "none", "tied": False, "target_vocab": 31},
+        {"norm": "post", "positions": "rotary", "target_vocab": 31},
+    ],
+)
+def test_other_models_compute_too(stage, choice):
+    torch.manual_seed(7)
+    config = Config(**{"source_vocab": 29, "d_model": 6, "n_heads": 1, "d_ff": 11, "n_layers": 3}
+                    | choice)  # fmt: skip
+    model = Transformer(config)
+    for p in model.parameters():  # gains and biases too, lest a mix-up go unseen
+        torch.nn.init.normal_(p, 0.0, 0.7)
+    vocabs = [Vocabulary(f"w{i}" for i in range(n - 4)) for n in (29, config.target_vocab or 29)]
+    model = rounded(model)
+    page = stage.functions(SAMPLES["forward_tracer"](), "transformer")
+    build(page, pack_model(model, *vocabs))
+    sources = [torch.randint(4, 29, (n,)).tolist() for n in (1, 2, 13)]
+    said = [torch.randint(1, 29, (n,)).tolist() for n in (7, 1, 5)]
+    assert_same_logits(page, model, sources, said, 1e-3)
+
+
+@pytest.mark.parametrize("text", ["six days ago", *READY, "42 dollars"])
+def test_own_sentence_is_traced_as_python_traces_it(stage, published, tracer, text):
+    tokens = tokenise(text)
+    pairs = [Pair(tokens, ("?",))]
+    [exact] = ForwardTracer.from_model(published[0], pairs, *published[1:], max_length=60).sentences
+    page = stage.functions(tracer, "transformer, tracing")
+    build(page, pack_model(*published))
+    options = {"stages": stages_of(2, True), "longest": 60, "k": 5}
+    found = page.evaluate("(given) => own.tracing.trace(net, ...given)", [list(tokens), options])
+    assert found.keys() == exact.keys()
+    for key in ("source", "read", "said"):
+        assert found[key] == exact[key]
+    assert found["maps"].keys() == exact["maps"].keys()
+    tables = [(found["maps"][name], maps, 1) for name, maps in exact["maps"].items()]
+    tables += [(found[key], exact[key], 0.011) for key in ("lengths", "changes")]
+    for rows, others, bound in tables:  # stored numbers differ where one lies on a rounding edge
+        gaps = [abs(a - b) for a, b in zip(flat(rows), flat(others), strict=True)]
+        assert max(gaps) <= bound
+        assert sum(gap > 0 for gap in gaps) <= 0.01 * len(gaps)
+    guesses = zip(flat(found["guesses"]), flat(exact["guesses"]), strict=True)
+    assert all(a == b if isinstance(a, str) else abs(a - b) <= 1 for a, b in guesses)
+
+
+def flat(value) -> list:
+    return [leaf for part in value for leaf in flat(part)] if isinstance(value, list) else [value]
+
+
+def test_text_is_cut_as_the_library_cuts_it(stage):
+    texts = ["Two euros,three miles.", "june 13,2025", "ÉTÉ cafe\u0301 x_y ½ ² 2km", "  ", "a-b'c"]
+    page = stage.functions(SAMPLES["forward_tracer"](), "composer")
+    found = page.evaluate("(texts) => texts.map(own.composer.tokenise)", texts)
+    assert [tuple(tokens) for tokens in found] == [tokenise(text) for text in texts]
+
+
+# --- asking for it ----------------------------------------------------------------------------
+
+
+def line(page):
+    return page.get_by_label("Your own sentence")
+
+
+def said(page):
+    return page.locator(".ft-token").evaluate_all("(all) => all.map((n) => n.firstChild.data)")
+
+
+def translate(page, text: str) -> None:
+    line(page).fill(text)
+    line(page).press("Enter")
+    page.get_by_role("button", name="Translate", exact=True).wait_for()
+
+
+@pytest.mark.parametrize("via", ["http", "file"])
+def test_the_model_comes_when_asked_for_and_translates(stage, published, tracer, via):
+    page = stage.show(tracer, via=via)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    assert page.evaluate("window.bookModels") is None
+    assert said(page) == ["quatre", "vingt", "dix", "sept", "pesos", "colombiens", "<eos>"]
+    line(page).fill("Six days ago, in 2 years")
+    page.get_by_role("button", name="Load the model (395 kB) and translate").click()
+    page.get_by_role("button", name="Translate", exact=True).wait_for()
+    tokens = tokenise("six days ago, in 2 years")
+    one = trace(published[0], tokens, *published[1:], max_length=60)
+    assert said(page) == one["said"]
+    assert line(page).input_value() == "Six days ago, in 2 years", "as it was typed"
+    chosen = page.get_by_label("Sentence", exact=True)
+    assert chosen.evaluate("(n) => n.selectedOptions[0].text") == f"your own: {' '.join(tokens)}"
+    rows = page.locator(".bw-map tbody th").all_inner_texts()
+    assert rows == one["read"]
+    cells = page.locator(".bw-map td:not(.bw-corner)").evaluate_all(
+        "(all) => all.map((n) => +n.textContent)"
+    )
+    wanted = flat(one["maps"]["decoder.layers.1.cross_attention"][0])
+    assert cells == pytest.approx(wanted, abs=1.6e-3)
+    spoken = page.get_by_role("status")
+    expect(spoken).to_contain_text(f"Translation: {' '.join(one['said'])}. Decoder layer 2")
+    assert len(asked) == 1
+    assert asked[0].endswith(f"/widgets/models/{tracer.engine['id']}.js")
+    translate(page, "six days")
+    assert said(page) == ["six", "jours", "<eos>"]
+    assert len(asked) == 1, "the model comes once"
+
+
+def test_keyboard_alone_writes_by_suggestions(stage, tracer):
+    page = stage.show(tracer)
+    line(page).focus()
+    page.keyboard.type("fort")
+    fitting = page.get_by_role("group", name="Words that fit").get_by_role("button")
+    assert fitting.all_inner_texts() == ["forty"]
+    page.keyboard.press("Tab")  # to the button beside the line
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(line(page)).to_have_value("forty ")
+    expect(line(page)).to_be_focused()
+    page.keyboard.type("t")
+    assert fitting.count() == 6
+    assert all(word.startswith("t") for word in fitting.all_inner_texts())
+    expect(page.get_by_role("status")).to_contain_text("Words that fit: two, thirty, three")
+    page.keyboard.type("wo dollars")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Translate", exact=True).wait_for()
+    assert said(page)[:2] == ["quarante", "deux"]
+    assert fitting.count() == 0
+
+
+def test_a_word_in_the_middle_is_completed_in_its_place(stage, tracer):
+    page = stage.show(tracer)
+    line(page).fill("two cana dollars")
+    line(page).evaluate("(n) => n.setSelectionRange(8, 8)")
+    line(page).dispatch_event("input")
+    page.get_by_role("button", name="canadian", exact=True).click()
+    expect(line(page)).to_have_value("two canadian  dollars")
+    assert line(page).evaluate("(n) => n.selectionStart") == 13
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("  ", "✗ Write a sentence first, for example “two euros”."),
+        ("twelve cats and a dollar", "does not know “cats”, “a”, “dollar”. Near in its vocabulary: "
+         "“dollars”."),
+        ("<img src=x>", "does not know “<”, “img”, “src”, “=”, “x”. It knows numbers"),
+        ("two " * 49, "At most 48 tokens fit, these are 49: leave some out."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_said_is_named_and_kept(stage, tracer, text, words):
+    page = stage.show(tracer)
+    before = said(page)
+    line(page).fill(text)
+    line(page).press("Enter")
+    note = page.locator(".bw-problem")
+    expect(note).to_contain_text(words)
+    expect(line(page)).to_have_attribute("aria-invalid", "true")
+    expect(line(page)).to_have_value(text)
+    assert said(page) == before
+    assert page.evaluate("window.bookModels") is None, "nothing is loaded for it"
+    page.get_by_role("button", name="Reset").click()
+    expect(line(page)).to_have_value("")
+    expect(note).to_have_count(0)
+
+
+def test_longest_sentences_fit_and_say_that_they_did_not_end(stage, tracer):
+    page = stage.show(tracer, width=390)
+    translate(page, "two " * LONGEST["longest"])
+    assert len(said(page)) == LONGEST["max_length"]
+    expect(page.locator(".ft-said")).to_contain_text("… and no end yet")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_label("Step", exact=True).press("Home")
+    for _ in tracer.stages:
+        expect(page.locator(".bw-error")).to_be_hidden()
+        page.get_by_label("Step", exact=True).press("ArrowRight")
+    page.get_by_label("Position", exact=True).press("End")
+    expect(page.locator(".bw-value").last).to_have_text("deux")
+
+
+def test_link_leads_to_the_own_sentence_and_reset_back(stage, tracer):
+    page = stage.show(tracer, query="?forward_tracer.own=two+euros&forward_tracer.sentence=1")
+    page.get_by_role("button", name="Translate", exact=True).wait_for()
+    assert said(page) == ["deux", "euros", "<eos>"]
+    expect(line(page)).to_have_value("two euros")
+    translate(page, "In six days")
+    link = page.evaluate("""async () => {
+      Object.defineProperty(navigator, "clipboard", { value: { writeText() { throw 1; } } });
+      document.querySelector(".bw-foot button + button").click();
+      await null;
+      return document.querySelector("[aria-label='Link to this state']").value;
+    }""")
+    assert "forward_tracer.own=in+six+days&" in link
+    assert "forward_tracer.sentence=1" in link
+    page.get_by_label("Sentence", exact=True).select_option("0")
+    assert len(said(page)) == 7
+    page.get_by_label("Sentence", exact=True).select_option("1")
+    assert said(page) == ["dans", "six", "jours", "<eos>"]
+    page.get_by_role("button", name="Reset").click()
+    assert len(said(page)) == 7
+    expect(line(page)).to_have_value("")
+    expect(page.get_by_label("Sentence", exact=True).locator("option")).to_have_count(1)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"), [("own=two+cats", "does not know “cats”"), ("own=", "Up to 48 tokens")]
+)
+def test_a_link_that_cannot_be_followed_shows_a_stored_sentence(stage, tracer, query, words):
+    page = stage.show(tracer, query=f"?forward_tracer.{query}&forward_tracer.sentence=1")
+    expect(page.locator(".ft-form .bw-note")).to_contain_text(words)
+    assert said(page)[-2:] == ["colombiens", "<eos>"]
+    expect(page.get_by_label("Sentence", exact=True)).to_have_value("0")
+    expect(line(page)).to_have_value("two cats" if "cats" in query else "")
+
+
+def test_a_model_that_does_not_come_is_said_and_can_be_tried_again(stage, tracer):
+    page = stage.show(tracer)
+    model = f"**/models/{tracer.engine['id']}.js"
+    page.route(model, lambda route: route.fulfill(body="", content_type="text/javascript"))
+    page.get_by_role("button", name=READY[1]).click()
+    expect(page.locator(".bw-problem")).to_contain_text("the model did not load. Try again")
+    expect(line(page)).to_have_value(READY[1])
+    page.unroute(model)
+    page.get_by_role("button", name="Load the model").click()
+    page.get_by_role("button", name="Translate", exact=True).wait_for()
+    assert said(page)[:2] == ["deux", "euros"]
+    assert "miles" not in said(page), "of four items it leaves one out: three is the most it knows"
+
+
+def test_notebook_asks_the_kernel(stage, published, tracer):
+    page = stage.show(tracer, via="module")
+    line(page).fill("six days")
+    line(page).press("Enter")
+    expect(page.locator(".bw-problem")).to_contain_text("there is no kernel to ask for the model")
+    packed = pack_model(*published)
+    page.evaluate(
+        """([id, header, data]) => {
+          const listeners = new Set();
+          model.on = (event, call) => { if (event === "msg:custom") listeners.add(call); };
+          model.off = (event, call) => listeners.delete(call);
+          window.messages = [];
+          model.send = (content) => {
+            messages.push(content);
+            const bytes = Uint8Array.from("xx" + atob(data), (c) => c.charCodeAt(0));
+            const view = new DataView(bytes.buffer, 2); // a view within a larger buffer
+            for (const call of listeners) {
+              call({ other: 1 }, []);
+              call({ model: id, header }, [view]);
+            }
+          };
+        }""",
+        [packed.id, packed.header, base64.b64encode(packed.data).decode()],
+    )
+    line(page).press("Enter")
+    page.get_by_role("button", name="Translate", exact=True).wait_for()
+    assert page.evaluate("messages") == [{"wanted": tracer.engine["id"]}]
+    assert said(page) == ["six", "jours", "<eos>"]
+    assert page.evaluate("saved.at(-1).own") == "six days"
+    page.evaluate("model.set('own', 'two euros')")
+    expect(line(page)).to_have_value("two euros")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_is_accessible_with_a_problem_and_with_a_translation(stage, tracer, theme):
+    page = stage.show(tracer, theme=theme, width=390)
+    page.emulate_media(reduced_motion="reduce")
+    translate(page, READY[1])
+    assert page.locator(".ft-token").last.evaluate("(n) => n.getAnimations().length") == 0
+    line(page).fill("cats and se")
+    page.locator(".ft-all summary").click()
+    assert stage.violations(page) == []
+    line(page).press("Enter")
+    assert stage.violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_without_a_model_there_is_no_line(stage):
+    vocab = Vocabulary(["a", "b", "c"])
+    config = Config(len(vocab), d_model=6, n_heads=3, d_ff=5, n_layers=1, activation="gelu")
+    pair = Pair(("a", "b"), ("c",))
+    models = Transformer(config).eval(), [pair], vocab, vocab
+    page = stage.show(ForwardTracer.from_model(*models, max_length=3))
+    expect(page.locator(".ft-own")).to_have_count(0)
+    expect(page.get_by_label("Sentence", exact=True)).to_have_count(1)
