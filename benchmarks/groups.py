@@ -4,6 +4,7 @@ The sizes stand in the arguments, so that a test can run every group with tiny o
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 
 import torch
@@ -14,6 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
+from lib.data import PAD
+from lib.decoding import store_by_columns
 from lib.training import token_loss
 from lib.windowed import windowed_attention
 
@@ -31,17 +34,26 @@ def batch(size: Size | RecurrentSize) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def trainer(
-    model: nn.Module, inputs: tuple[Tensor, ...], *, fused: bool = False, bf16: bool = False
+    model: nn.Module,
+    inputs: tuple[Tensor, ...],
+    *,
+    fused: bool = False,
+    bf16: bool = False,
+    real_only: bool = False,
 ) -> Callable[[], None]:
-    """Return a function that takes one step of Adam."""
+    """Return a function that takes one step of Adam; `real_only` leaves padding out."""
     source, lengths, target_in, target_out = inputs
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=fused)
 
     def step() -> None:
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            logits = model(source, lengths, target_in)
-        loss = token_loss(logits.float(), target_out)
+            if real_only:
+                logits = model.real_logits(source, lengths, target_in, lengths)[None]
+                target = target_out[target_out != PAD][None]
+            else:
+                logits, target = model(source, lengths, target_in), target_out
+        loss = token_loss(logits.float(), target)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -72,18 +84,22 @@ def training(sizes: Mapping[str, Size] = SIZES) -> Table:
     for name, size in sizes.items():
         inputs = batch(size)
         work: Work = {peer: trainer(model, inputs) for peer, model in models(size).items()}
-        work["lib, tied, fused Adam"] = trainer(Ours(size, tied=True), inputs, fused=True)
-        work["lib, the same in bf16"] = trainer(
-            Ours(size, tied=True), inputs, fused=True, bf16=True
-        )
+        work["lib, no padding"] = trainer(Ours(size), inputs, real_only=True)
+        options = {"fused": True, "real_only": True}
+        for row, more in (("tied, fused Adam", {}), ("the same in bf16", {"bf16": True})):
+            work[f"lib, no padding, {row}"] = trainer(
+                Ours(size, tied=True), inputs, **options, **more
+            )
         yield f"training step, {name}", "torch.nn", work
 
 
 def forward(sizes: Mapping[str, Size] = SIZES) -> Table:
     """One pass in evaluation mode, teacher forcing."""
     for name, size in sizes.items():
-        inputs = batch(size)[:3]
+        inputs = source, lengths, target_in = batch(size)[:3]
         work = {peer: quiet(partial(model.eval(), *inputs)) for peer, model in models(size).items()}
+        real_logits = Ours(size).eval().real_logits
+        work["lib, no padding"] = quiet(partial(real_logits, source, lengths, target_in, lengths))
         yield f"forward pass, {name}", "torch.nn", work
 
 
@@ -120,6 +136,10 @@ def decoding(
     """Writing a fixed number of tokens, batch 1: greedily, and with a beam of 4."""
     source, lengths = torch.randint(4, size.vocab, (1, size.time)), torch.tensor([size.time])
     peers = {name: model.eval() for name, model in models(size).items()}
+    for name in ("lib", "Hugging Face"):
+        if name in peers:
+            by_columns = store_by_columns(deepcopy(peers[name]))
+            peers[f"{name}, weights by columns"] = by_columns
     for count in greedy:
         work = {
             name: quiet(partial(model.write, source, lengths, count))

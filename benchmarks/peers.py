@@ -40,6 +40,11 @@ class Ours(nn.Module):
     def forward(self, source: Tensor, lengths: Tensor, target_in: Tensor) -> Tensor:
         return self.model(source, lengths, target_in)
 
+    def real_logits(
+        self, source: Tensor, lengths: Tensor, target_in: Tensor, target_lengths: Tensor
+    ) -> Tensor:
+        return self.model.real_logits(source, lengths, target_in, target_lengths)
+
     def write(self, source: Tensor, lengths: Tensor, count: int) -> Tensor:
         return greedy(self.model, source, lengths, count)[0]
 

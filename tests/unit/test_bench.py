@@ -24,10 +24,13 @@ TINY = {
 }
 ROWS = {
     "GRU with attention, training step, hidden 13": {"lib", peers.D2L, "nn.GRU"},
-    "training step, tiny": {*peers.PEERS, "lib, tied, fused Adam", "lib, the same in bf16"},
-    "forward pass, tiny": {*peers.PEERS},
+    "training step, tiny": {
+        *(*peers.PEERS, "lib, no padding", "lib, no padding, tied, fused Adam"),
+        "lib, no padding, the same in bf16",
+    },
+    "forward pass, tiny": {*peers.PEERS, "lib, no padding"},
     "self-attention, n = 5": {"lib", "lib, with weights", "nn.MultiheadAttention", "bare fused"},
-    "greedy, 3 tokens": {*peers.PEERS} - {"torch.nn"},
+    "greedy, 3 tokens": {*peers.PEERS, "lib, weights by columns"} - {"torch.nn"},
     "beam 4, 2 tokens": {"lib", "Hugging Face"},
     "window of 128, n = 131": {"full, fused", "windowed", "windowed, causal"},
 }

@@ -1,12 +1,15 @@
 """Greedy decoding: stops at the end, feeds back its own choice, and does not mind company."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
+from lib.checkpoints import load_model, save_model
 from lib.config import Config
 from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
-from lib.decoding import BATCH_SIZE, beam_search, greedy, translate
+from lib.decoding import BATCH_SIZE, beam_search, greedy, store_by_columns, translate
 from lib.positions import SCHEMES
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 from lib.transformer import Transformer
@@ -189,3 +192,35 @@ def test_cached_equals_uncached_token_for_token(positions):
         step, _, state = model.step(token, state)
         assert_close(step, logits[:, t], 1e-12)
         token = wanted[:, t]
+
+
+# The order of the weights in memory
+
+
+def test_weights_by_columns_are_the_same_model(tmp_path):
+    """The same numbers in the same parameters; it decodes, learns and is saved as before."""
+    torch.manual_seed(0)
+    model = Transformer(Config(29, 31, d_model=24, n_heads=3, d_ff=37, n_layers=2, dropout=0.0))
+    model.double()
+    before, kept = copy.deepcopy(model), list(model.parameters())
+    source, lengths = torch.randint(4, 29, (5, 7)), torch.tensor([7, 3, 1, 5, 7])
+    assert store_by_columns(model) is model
+    assert all(a is b for a, b in zip(kept, model.parameters(), strict=True))
+    linear = [layer.weight for layer in model.modules() if isinstance(layer, nn.Linear)]
+    assert linear
+    assert all(weight.t().is_contiguous() for weight in linear)
+    for a, b in zip(model.parameters(), before.parameters(), strict=True):
+        assert torch.equal(a, b)
+    inputs = source, lengths, torch.randint(4, 31, (5, 11))
+    assert_close(model(*inputs), before(*inputs), 1e-12)
+    assert torch.equal(greedy(model, source, lengths, 9)[0], greedy(before, source, lengths, 9)[0])
+    for one in (model, before):
+        one(*inputs).square().mean().backward()
+        torch.optim.SGD(one.parameters(), lr=0.1).step()
+    for a, b in zip(model.parameters(), before.parameters(), strict=True):
+        assert_close(a, b, 1e-12)
+    words = [Vocabulary([f"w{i}" for i in range(n - 4)]) for n in (29, 31)]
+    save_model(tmp_path / "model.safetensors", model, *words)
+    loaded, *_ = load_model(tmp_path / "model.safetensors")
+    for a, b in zip(model.parameters(), loaded.parameters(), strict=True):
+        assert_close(a.float(), b, 1e-6)
