@@ -25,13 +25,11 @@ def values(page) -> list[float]:
 
 
 def schedules(d_model: int, warmup: int, total: int, peak: float) -> dict:
-    found = {
-        "paper": paper_schedule(d_model, warmup),
-        "constant": lambda step: peak * warm_up(warmup)(step),
-    }
+    factors = {"constant": warm_up(warmup)}  # made once: a test may ask for every step of a run
     if warmup < total:
-        found["cosine"] = lambda step: peak * cosine(total, warmup)(step)
-    return found
+        factors["cosine"] = cosine(total, warmup)
+    times = {name: lambda step, f=factor: peak * f(step) for name, factor in factors.items()}
+    return {"paper": paper_schedule(d_model, warmup)} | times
 
 
 @pytest.mark.parametrize("total", TOTALS)
