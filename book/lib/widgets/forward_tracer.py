@@ -11,7 +11,7 @@ from lib.transformer import Transformer
 from lib.widgets import validate
 from lib.widgets.base import BookWidget, quantise, static_table
 from lib.widgets.packing import PackedModel, pack_model
-from lib.widgets.tracing import stages_of, trace
+from lib.widgets.tracing import stages_of, trace_sentence
 
 SIZES = ("d_model", "n_heads", "d_ff", "n_layers", "source_vocab", "target_vocab", "pre_norm")
 FIELDS = ("source", "read", "said", "maps", "lengths", "changes", "guesses")
@@ -106,7 +106,8 @@ class ForwardTracer(BookWidget):
         sizes["pre_norm"] = config.norm == "pre"
         vocabs = source_vocab, target_vocab
         sentences = [
-            trace(model, pair.source, *vocabs, max_length=max_length, k=k) for pair in pairs
+            trace_sentence(model, pair.source, *vocabs, max_length=max_length, k=k)
+            for pair in pairs
         ]
         try:
             packed = pack_model(model, *vocabs)

@@ -38,7 +38,7 @@ def stages_of(n_layers: int, pre_norm: bool) -> list[dict[str, Any]]:
     return [dict(zip(("name", "side", "kind", "title"), stage, strict=True)) for stage in stages]
 
 
-def trace(
+def trace_sentence(
     model: Transformer,
     tokens: tuple[str, ...],
     source_vocab: Vocabulary,
