@@ -14,7 +14,6 @@ from docutils import nodes
 CARD = "_static/card.png"
 CARD_TEXT = "The title of the book beside an attention map of a translated sentence."
 SHORTEST, LONGEST = 60, 200  # letters of a description
-HIDDEN = {"genindex", "search"}
 
 
 def description(doctree: nodes.document | None) -> str:
@@ -60,7 +59,7 @@ def write_sitemap(app, exception) -> None:
     base = app.config.html_baseurl
     if exception is not None or app.builder.format != "html" or not base:
         return
-    pages = sorted(set(app.env.found_docs) - HIDDEN)
+    pages = sorted(app.env.found_docs)
     rows = [f"<url><loc>{xml_escape(urljoin(base, f'{page}.html'))}</loc></url>" for page in pages]
     Path(app.outdir, "sitemap.xml").write_text(
         '<?xml version="1.0" encoding="UTF-8"?>\n'

@@ -11,4 +11,19 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const entry of document.querySelectorAll('[role="doc-biblioentry"]')) {
     entry.setAttribute("role", "listitem");
   }
+
+  // Escape takes a word's explanation away until pointer and focus have left the word.
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    for (const term of document.querySelectorAll(".term:is(:hover, :focus-within)")) {
+      term.classList.add("dismissed");
+    }
+  });
+  const restore = () => {
+    const left = ".term.dismissed:not(:hover, :focus-within)";
+    for (const term of document.querySelectorAll(left)) term.classList.remove("dismissed");
+  };
+  for (const leave of ["pointerout", "focusout"]) {
+    document.addEventListener(leave, () => setTimeout(restore));
+  }
 });
