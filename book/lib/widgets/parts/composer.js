@@ -52,7 +52,7 @@ const composer = (() => {
       maxlength: 400, "aria-describedby": note.id, input: suggest });
     const fitting = ui.h("div", { class: "ft-fitting", role: "group",
       "aria-label": "Words that fit" });
-    const button = ui.h("button", { type: "submit", class: "bw-button bw-primary" });
+    const button = ui.button("", () => send(), { primary: true });
     const form = ui.h("form", { class: "ft-form",
       submit(event) { event.preventDefault(); send(); } },
     ui.h("label", { class: "bw-label", for: input.id, text: "Your own sentence" }),
