@@ -90,8 +90,8 @@ class Tab:
 class Tabs:
     """Pages of one browsing context, used again: to open one costs more than most tests do."""
 
-    def __init__(self, browser: Browser):
-        self.browser, self.context, self.idle = browser, browser.new_context(), []
+    def __init__(self, browser: Browser, **options):
+        self.browser, self.context, self.idle = browser, browser.new_context(**options), []
 
     def take(self, width: int, height: int) -> Tab:
         tab = self.idle.pop() if self.idle else Tab(self.context.new_page())
@@ -131,6 +131,7 @@ class Stage:
     tabs: Tabs
     folder: Path
     address: str
+    screen: tuple[int, int] = (1000, 900)
     used: list[Tab] = field(default_factory=list)
 
     def show(
@@ -138,7 +139,7 @@ class Stage:
         widget,
         *,
         theme: str = "light",
-        width: int = 1000,
+        width: int | None = None,
         query: str = "",
         via: str = "http",
         html: str | None = None,
@@ -171,19 +172,19 @@ class Stage:
             f"<main><h1 style='font-size:1px'>{name}</h1>{body}</main></body></html>"
         )
         (self.folder / f"{name}.html").write_text(text, encoding="utf-8")
-        tab = self.tab(width, context)
+        tab = self.tab((width or self.screen[0], self.screen[1]), context)
         page = tab.page
         root = self.folder.as_uri() if via == "file" else self.address
         page.goto(f"{root}/{name}.html{query}")
         page.wait_for_selector(".bw, .book-widget-error")
         return page
 
-    def tab(self, width: int, context: dict) -> Tab:
+    def tab(self, size: tuple[int, int], context: dict) -> Tab:
         if context:
-            screen = {"viewport": {"width": width, "height": 900}}
-            tab = Tab(self.tabs.browser.new_page(**screen | context))
+            viewport = dict(zip(("width", "height"), size, strict=True))
+            tab = Tab(self.tabs.browser.new_page(viewport=viewport, **context))
         else:
-            tab = self.tabs.take(width, 900)
+            tab = self.tabs.take(*size)
         self.used.append(tab)
         return tab
 
@@ -234,5 +235,20 @@ def assets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
 def stage(tabs: Tabs, assets: tuple[Path, str]) -> Iterator[Stage]:
     """A stage; a test fails if any of its pages wrote an error to the console."""
     stage = Stage(tabs, *assets)
+    yield stage
+    assert stage.close() == []
+
+
+@pytest.fixture(scope="session")
+def touch_tabs(browser: Browser) -> Iterator[Tabs]:
+    tabs = Tabs(browser, has_touch=True, is_mobile=True, viewport={"width": 390, "height": 844})
+    yield tabs
+    tabs.context.close()
+
+
+@pytest.fixture
+def phone(touch_tabs: Tabs, assets: tuple[Path, str]) -> Iterator[Stage]:
+    """A stage on a telephone: fingers instead of a pointer, 390 pixels wide."""
+    stage = Stage(touch_tabs, *assets, screen=(390, 844))
     yield stage
     assert stage.close() == []

@@ -60,6 +60,7 @@ class Opened(Visit):
             self.page.set_viewport_size({"width": width, "height": 900})
             self.page.reload(wait_until="networkidle")
         self.width = width
+        self.page.evaluate("window.scrollTo({ top: 0, behavior: 'instant' })")
         self.page.wait_for_function(
             "(theme) => document.documentElement.dataset.theme === theme", arg=theme
         )

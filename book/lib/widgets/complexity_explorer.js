@@ -3,6 +3,7 @@ const LIMIT = 2 ** 20; // lengths up to which a crossing is looked for
 const NAMES = { attention: "Self-attention", recurrent: "Recurrent", convolution: "Convolution",
   restricted: "Restricted" };
 const LAYERS = Object.keys(NAMES);
+const COLUMNS = ["Layer", "Work", "Memory", "In turn", "Path"];
 const MEASURES = {
   work: { name: "Work", field: "flops", axis: "FLOPs of one layer" },
   memory: { name: "Memory", field: "memory", axis: "numbers that one layer makes and keeps" },
@@ -135,8 +136,14 @@ export default {
       const table = ui.h("table", { class: "ce-table" },
         ui.h("caption", { class: "bw-hidden", text: "What each layer costs at these sizes" }),
         ui.h("thead", {}, ui.h("tr", {},
-          ["Layer", "Work", "Memory", "In turn", "Path"].map((text) =>
-            ui.h("th", { scope: "col", text })))), body);
+          COLUMNS.map((text) => ui.h("th", { scope: "col", text })))), body);
+      const whole = ui.h("p", { class: "ce-whole", "aria-hidden": "true" });
+      for (const name of ["mouseover", "click"]) { // a tap is a click
+        table.addEventListener(name, ({ target }) => {
+          const cell = target.closest("td");
+          if (cell) whole.textContent = cell.dataset.whole;
+        });
+      }
       const crossings = ui.h("p", { class: "ce-crossings" });
       const verdicts = ui.h("ul", { class: "ce-verdict", "aria-label": "What speaks for this layer" });
 
@@ -159,12 +166,14 @@ export default {
         });
         lines.mark(Math.log10(state.n));
 
+        whole.textContent = "Tap a number, or point at it, for all its digits.";
         body.replaceChildren(...LAYERS.map((layer, i) => ui.h("tr",
           { class: layer === state.pick ? "ce-picked" : "" },
           ui.h("th", { scope: "row" }, chart.swatch(i), ui.h("span", { text: NAMES[layer] })),
-          ["flops", "memory", "sequential", "path"].map((field) => {
+          ["flops", "memory", "sequential", "path"].map((field, k) => {
             const best = LAYERS.every((other) => here[layer][field] <= here[other][field]);
-            return ui.h("td", { class: best ? "ce-best" : "", title: count(here[layer][field]) },
+            return ui.h("td", { class: best ? "ce-best" : "",
+              "data-whole": `${NAMES[layer]}, ${COLUMNS[k + 1]}: ${count(here[layer][field])}` },
               best && ui.h("span", { text: "✓\u202f", "aria-label": "least, ", role: "img" }),
               brief(here[layer][field]));
           }))));
@@ -187,7 +196,7 @@ export default {
         ui.row(dilated.element, projections.element),
         measure.element,
         lines.element,
-        table,
+        ui.h("div", {}, table, whole),
         crossings,
         pick.element,
         verdicts,

@@ -3,6 +3,18 @@
 const controls = (() => {
   const { h, freshId } = ui;
 
+  /** A finger that scrolls the page over a slider has moved it by then: moves it back. */
+  function steady(input) {
+    let value = null;
+    input.addEventListener("pointerdown", () => { value = input.value; });
+    input.addEventListener("pointercancel", () => {
+      if (input.value === value) return;
+      input.value = value;
+      input.dispatchEvent(new Event("input"));
+    });
+    return input;
+  }
+
   function field(w, key, label, input, { value, note } = {}) {
     input.id = freshId();
     input.dataset.key = key;
@@ -20,8 +32,8 @@ const controls = (() => {
     format = String }) {
     const at = (place) => (values ? values[place] : place);
     const value = h("span", { class: "bw-value", "aria-hidden": "true" });
-    const input = h("input", { type: "range", class: "bw-slider", min, max, step,
-      input: () => w.set({ [key]: at(input.valueAsNumber) }) });
+    const input = steady(h("input", { type: "range", class: "bw-slider", min, max, step,
+      input: () => w.set({ [key]: at(input.valueAsNumber) }) }));
     const show = (state) => {
       input.value = values ? values.indexOf(state[key]) : state[key];
       const text = format(at(input.valueAsNumber));
@@ -110,5 +122,5 @@ const controls = (() => {
     return { input, element: field(w, key, label, input, { note }) };
   }
 
-  return { slider, select, choice, toggle, text };
+  return { slider, steady, select, choice, toggle, text };
 })();

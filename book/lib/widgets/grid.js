@@ -31,11 +31,13 @@ const grid = (() => {
         stop.tabIndex = 0;
         if (focus) stop.focus();
       },
-      placeOf(event) {
-        const cell = event.target.closest("td:not(.bw-corner)");
-        return cell && [cell.parentNode.rowIndex - 1, cell.cellIndex - 1];
-      },
+      placeOf,
     });
+
+    function placeOf(event) {
+      const cell = event.target.closest("td:not(.bw-corner)");
+      return cell && [cell.parentNode.rowIndex - 1, cell.cellIndex - 1];
+    }
 
     function rebuild(rows, columns) {
       node.style.setProperty("--columns", columns);
@@ -52,6 +54,7 @@ const grid = (() => {
 
     return {
       element,
+      placeOf,
       update({ rows, columns, fill }) {
         if (cells.length !== rows.length || cells[0].length !== columns.length) {
           rebuild(rows.length, columns.length);
@@ -80,12 +83,26 @@ const grid = (() => {
   function map({ most, rowTitle, columnTitle, scale, ...options }) {
     const { look, blank, ...shared } = options;
     const key = h("span", { class: "bw-raster-key" });
+    const reading = h("span", { class: "bw-reading", "aria-hidden": "true" });
+    const axes = h("span", { text: `Rows: ${rowTitle}. Columns: ${columnTitle}.` });
     const element = h("figure", { class: "bw-figure" }, h("div"), h("figcaption",
-      { class: "bw-caption" },
-      h("span", { text: `Rows: ${rowTitle}. Columns: ${columnTitle}.` }), scale, key));
+      { class: "bw-caption" }, h("span", { class: "bw-said" }, axes, reading), scale, key));
     const views = {};
     let view = null;
+    let held = null;
     let outlined = [];
+    let place = null; // the cell under the pointer, the last tap or the focus
+    function read(next) {
+      place = next && next[0] in held.rows && next[1] in held.columns ? next : null;
+      const text = place ? held.describe(...place) : "";
+      if (reading.textContent === text) return;
+      reading.textContent = text;
+      axes.style.visibility = text ? "hidden" : "";
+    }
+    for (const name of ["mousemove", "click", "focusin"]) {
+      element.addEventListener(name, (event) => read(view.placeOf(event)));
+    }
+    for (const name of ["mouseleave", "focusout"]) element.addEventListener(name, () => read(null));
     return {
       element,
       update(next) {
@@ -99,6 +116,8 @@ const grid = (() => {
         }
         view.update(next);
         view.outline(...outlined);
+        held = next;
+        read(place);
       },
       outline(...place) {
         outlined = place;

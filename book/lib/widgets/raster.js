@@ -109,6 +109,7 @@ const raster = (() => {
     return {
       element,
       legend,
+      placeOf,
       update(next) {
         const { rows, columns } = next;
         const sized = rows.length === held?.rows.length && columns.length === held.columns.length;

@@ -152,8 +152,8 @@ export default {
       const entries = (rows[0].length <= w.data("most_sliders") ? rows[0] : []).map((_, k) => {
         const id = ui.freshId();
         const value = ui.h("span", { class: "bw-value", "aria-hidden": "true" });
-        const input = ui.h("input", { type: "range", class: "bw-slider", id, min: -limit,
-          max: limit, step: 0.001, input: () => change(k, input.valueAsNumber) });
+        const input = controls.steady(ui.h("input", { type: "range", class: "bw-slider", id,
+          min: -limit, max: limit, step: 0.001, input: () => change(k, input.valueAsNumber) }));
         const label = ui.h("label", { class: "bw-label", for: id, text: `Entry ${k + 1}` });
         return { input, value, element: ui.h("div", { class: "bw-field" },
           ui.h("div", { class: "bw-field-head" }, label, value), input) };

@@ -156,11 +156,11 @@ export default {
       const entries = [0, 1].map((k) => { // their value depends on the token that is chosen
         const id = ui.freshId();
         const value = ui.h("span", { class: "bw-value", "aria-hidden": "true" });
-        const input = ui.h("input", { type: "range", class: "bw-slider", id, min: -limit,
-          max: limit, step: 0.01, input: () => {
+        const input = controls.steady(ui.h("input", { type: "range", class: "bw-slider", id,
+          min: -limit, max: limit, step: 0.01, input: () => {
             const row = held()[w.get("token")].map((old, m) => (m === k ? input.valueAsNumber : old));
             moveToken(w.get("token"), row);
-          } });
+          } }));
         const label = ui.h("label", { class: "bw-label", for: id, text: `Its entry ${k + 1}` });
         return { show(number) {
           input.value = number;
