@@ -1,5 +1,10 @@
 """Small, hand-set data for each widget: used by the tests in Python and in the browser."""
 
+import torch
+
+from lib.config import Config
+from lib.data import Vocabulary
+from lib.transformer import Transformer
 from lib.widgets.alignment_player import AlignmentPlayer
 from lib.widgets.beam_explorer import BeamExplorer
 from lib.widgets.bottleneck_explorer import BottleneckExplorer
@@ -9,7 +14,7 @@ from lib.widgets.heads_explorer import HeadsExplorer
 from lib.widgets.learning_rate import LearningRateExplorer
 from lib.widgets.mask_builder import MaskBuilder
 from lib.widgets.norm_explorer import NormExplorer
-from lib.widgets.packing import PackedModel
+from lib.widgets.packing import PackedModel, pack_model
 from lib.widgets.position_explorer import PositionExplorer
 from lib.widgets.self_attention_explorer import SelfAttentionExplorer
 from lib.widgets.softmax_scale import SoftmaxScaleExplorer
@@ -110,8 +115,13 @@ def traced(n_layers: int = 1, heads: int = 2, longest: int = 0) -> tuple[dict, l
 
 
 def packed() -> PackedModel:
-    """A model's header alone: enough to offer it, and not to compute with it."""
-    return PackedModel({"source_words": ["six", "days", "day", "in", "<i>"]}, b"")
+    """A model with random weights and the sizes of `traced()`, small enough to load anywhere."""
+    words = ("six", "days", "day", "in", "<i>"), ("dans", "six", "jours", "<b>")
+    sizes = {"d_model": 6, "n_heads": 2, "d_ff": 7, "n_layers": 1}
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        model = Transformer(Config(9, 8, norm="pre", tied=False, **sizes))
+    return pack_model(model, *map(Vocabulary, words))
 
 
 # Greedy takes "no"; the likeliest sentence is "yes"; with a penalty the longest one wins.

@@ -154,6 +154,9 @@ class Stage:
         name = widget._module
         script = book_widgets.widget_script(name, widget._folder)
         (self.folder / "widgets" / f"{name}.js").write_text(script, encoding="utf-8")
+        if packed := getattr(widget, "_packed", None):  # a model that the page can load
+            model = self.folder / "widgets" / "models" / f"{packed.id}.js"
+            model.write_text(packed.script(), encoding="utf-8")
         if via == "module":
             (self.folder / f"{name}.mjs").write_text(str(widget._esm), encoding="utf-8")
             style = f"<style>{widget._css}</style>"

@@ -49,12 +49,14 @@ const composer = (() => {
     const note = ui.h("p", { class: "bw-note", id: ui.freshId(), "aria-live": "polite" });
     const input = ui.h("input", { type: "text", class: "bw-input", id: ui.freshId(),
       autocomplete: "off", autocapitalize: "none", spellcheck: "false", enterkeyhint: "go",
-      maxlength: 400, "aria-describedby": note.id, input: suggest });
+      maxlength: 400, "aria-describedby": note.id, input: suggest,
+      keydown(event) { // a form's own way with this key does not work in JupyterLab
+        if (event.key === "Enter" && !event.isComposing) send();
+      } });
     const fitting = ui.h("div", { class: "ft-fitting", role: "group",
       "aria-label": "Words that fit" });
     const button = ui.button("", () => send(), { primary: true });
-    const form = ui.h("form", { class: "ft-form",
-      submit(event) { event.preventDefault(); send(); } },
+    const form = ui.h("div", { class: "ft-form" },
     ui.h("label", { class: "bw-label", for: input.id, text: "Your own sentence" }),
     ui.h("div", { class: "ft-line" }, input, button), fitting, note);
     const ready = ui.h("div", { class: "ft-ready", role: "group", "aria-label": "Sentences to try" },
