@@ -11,6 +11,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 from ext import book_runs
+from fontTools.ttLib import TTFont
+from fontTools.ttLib.tables._g_l_y_f import USE_MY_METRICS
 
 from tests.paths import BOOK, HTML, ROOT
 
@@ -80,6 +82,15 @@ def test_styles_load_nothing_from_elsewhere():
     for path in HTML.rglob("*.css"):
         found = re.findall(r"url\(['\"]?(?:https?:)?//[^)]*|@import[^;]*//[^;]*", path.read_text())
         assert not found, path
+
+
+@pytest.mark.parametrize("name", ["text", "text-bold", "text-italic", "math"])
+def test_glyphs_have_the_widths_of_their_table(name):
+    """One made of others can ask for the width of one of them: WebKit on Linux follows it."""
+    font = TTFont(HTML / "_static" / "fonts" / f"{name}.woff2")
+    glyphs = [font["glyf"][one] for one in font.getGlyphOrder()] if "glyf" in font else []
+    parts = [part for glyph in glyphs if glyph.isComposite() for part in glyph.components]
+    assert not any(part.flags & USE_MY_METRICS for part in parts)
 
 
 def test_links_within_the_book_lead_somewhere(page):
