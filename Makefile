@@ -36,6 +36,11 @@ $(BIN)/python:
 	@$(BIN)/python -c "import matplotlib.font_manager"
 	@touch $@
 
+.venv/pdf.stamp: requirements.txt requirements-book.txt scripts/install_browser.sh | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -c requirements.txt playwright pypdf tqdm
+	@bash scripts/install_browser.sh $(BIN)/python
+	@touch $@
+
 .venv/lab.stamp: .venv/test.stamp requirements-lab.txt
 	$(BIN)/python -m pip install --quiet -r requirements-lab.txt
 	@touch $@
@@ -63,7 +68,7 @@ serve: ## read the built book at http://127.0.0.1:8000
 lab: .venv/lab.stamp ## work on the chapters in JupyterLab
 	@env -u TQDM_DISABLE -u MPLBACKEND $(BIN)/jupyter lab $(ARGS) book
 
-pdf: setup-test book ## print the book into one PDF beside its pages
+pdf: .venv/pdf.stamp book ## print the book into one PDF beside its pages
 	$(BIN)/python scripts/make_pdf.py
 
 # --- tests ------------------------------------------------------------------------------------

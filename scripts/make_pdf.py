@@ -3,7 +3,8 @@
     python scripts/make_pdf.py [HTML_FOLDER] [PDF_FILE]
 
 Every page is printed by Chromium as it stands in the browser, light, with its widgets in the state
-in which they start. Links within the book lead to the published pages.
+in which they start. Links within the book lead to the published pages. A PDF that stands beside its
+pages is then linked from them.
 Needs: the built book (`make book`), and a Chromium (CHROMIUM, or one on the path).
 """
 
@@ -21,6 +22,9 @@ from pypdf import PdfReader, PdfWriter
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "book" / "ext"))
+import book_pdf  # noqa: E402
+
 MARGIN = {"top": "16mm", "bottom": "18mm", "left": "16mm", "right": "16mm"}
 SCALE = 0.85
 # Hints and answers, which a reader of the screen opens by a click, are printed open.
@@ -100,4 +104,5 @@ def main(html: Path, target: Path) -> None:
 if __name__ == "__main__":
     given = [Path(argument) for argument in sys.argv[1:3]]
     html = given[0] if given else ROOT / "_build" / "html"
-    main(html, given[1] if len(given) > 1 else html / "the-transformer-piece-by-piece.pdf")
+    main(html, given[1] if len(given) > 1 else html / book_pdf.NAME)
+    book_pdf.link_pages(html)
