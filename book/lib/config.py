@@ -17,7 +17,7 @@ class Config:
     dropout       on the output of each sub-layer and on embeddings + positions
     norm          "post" as in the paper, or "pre": see `Residual`
     positions     "none", "sinusoidal", "learned", "rotary" or "alibi": see `lib.positions`
-    activation    of the feed-forward networks: "relu", "gelu" or "swiglu"
+    activation    of the feed-forward networks: "relu", "gelu", "gelu_tanh" or "swiglu"
     tied          use a target embedding as output projection too, and with one vocabulary
                   as source embedding; False gives each its own matrix
     max_length    the most positions that "learned" has; the others have no limit

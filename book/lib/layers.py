@@ -6,6 +6,7 @@ assembles them all.
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "swiglu": F.silu}
+ACTIVATIONS = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),  # close to GELU; GPT-2 was trained with it
+    "swiglu": F.silu,
+}
 PLACEMENTS = ("pre", "post")
 
 

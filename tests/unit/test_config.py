@@ -38,7 +38,7 @@ def test_defaults_are_the_paper_s_base_model():
         ({"n_heads": 7}, "d_model=512 and n_heads=7; change one of them"),
         ({"norm": "Pre"}, "norm out of pre, post, got 'Pre'"),
         ({"positions": "rope"}, "positions out of none, sinusoidal, learned, rotary, alibi"),
-        ({"activation": "tanh"}, "activation out of relu, gelu, swiglu, got 'tanh'"),
+        ({"activation": "tanh"}, "activation out of relu, gelu, gelu_tanh, swiglu, got 'tanh'"),
         ({"dropout": 1.0}, "at least 0 and below 1, got 1.0"),
         ({"dropout": -0.1}, "at least 0 and below 1, got -0.1"),
         ({"d_model": 15, "n_heads": 5, "positions": "rotary"}, "even d_k .* got 3"),

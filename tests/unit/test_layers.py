@@ -62,7 +62,7 @@ def test_feed_forward_by_hand():
     assert layer(torch.tensor([[1.0, -1.0]])).tolist() == [[3.5, 7.0]]
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "swiglu"])
 def test_feed_forward_by_formula_at_each_position(activation):
     layer = FeedForward(5, 11, activation).double()
     for parameter in layer.parameters():
@@ -73,6 +73,9 @@ def test_feed_forward_by_formula_at_each_position(activation):
         inner = inner.clamp(min=0)
     elif activation == "gelu":  # x times the normal distribution's mass below x
         inner = inner * 0.5 * (1 + torch.erf(inner / math.sqrt(2)))
+    elif activation == "gelu_tanh":  # its formula in Hendrycks and Gimpel 2016
+        bend = math.sqrt(2 / math.pi) * (inner + 0.044715 * inner**3)
+        inner = inner * 0.5 * (1 + torch.tanh(bend))
     else:
         inner = inner / (1 + torch.exp(-inner)) * (x @ layer.w_3.weight.T + layer.w_3.bias)
     wanted = inner @ layer.w_2.weight.T + layer.w_2.bias
@@ -202,7 +205,7 @@ def test_mistakes_are_named():
                 layer(x)
         with pytest.raises(ValueError, match=r"keeps the shape \(2, 3, 5\), got \(2, 3, 1\)"):
             Residual(nn.Linear(5, 1), 5)(x)
-    with pytest.raises(ValueError, match="out of relu, gelu, swiglu, got 'tanh'"):
+    with pytest.raises(ValueError, match="out of relu, gelu, gelu_tanh, swiglu, got 'tanh'"):
         FeedForward(5, 11, "tanh")
     with pytest.raises(ValueError, match="got 'before'"):
         Residual(nn.Identity(), 5, norm="before")
