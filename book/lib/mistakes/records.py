@@ -1,0 +1,209 @@
+"""Every mistake of the book by name: where it stood, what one sees, why, and how it is mended."""
+
+from lib.mistakes import in_attention as attention
+from lib.mistakes import in_model as model
+from lib.mistakes import in_pieces as pieces
+from lib.mistakes.mistake import Mistake
+
+SHAPES, MASKS, MODULES = "Shapes and scaling", "Masks", "Modules"
+POSITIONS, TRAINING, DECODING = "Positions", "Training", "Decoding and scoring"
+ARTICLE, DRAFT = "tutorials", "first drafts, ours among them"
+
+MISTAKES = (
+    Mistake(
+        attention.RootOfHeads, "Root of size(1)", SHAPES, ARTICLE, "spread",
+        "Maps that are too sharp, or too flat, depending on the number of heads.",
+        "After the split, axis 1 counts the heads. The width of a head is the last axis.",
+        "math.sqrt(query.size(-1))",
+    ),
+    Mistake(
+        attention.RootOfWidth, "Root of d_model", SHAPES,
+        "Machine-Learning-Collection #30, #65", "spread",
+        "Flat maps; with 8 heads the scores are 2.8 times too small.",
+        "A score is a sum over the d_k entries of one head, so its variance grows with d_k.",
+        "math.sqrt(d_k)",
+    ),
+    Mistake(
+        attention.EveryAxisTurned, "K.T on a batch", SHAPES, ARTICLE, "sizes",
+        "An error about sizes, or none where batch, time and width are equal.",
+        "On more than two axes .T turns them all round. Only the last two may change places.",
+        "key.transpose(-2, -1)",
+    ),
+    Mistake(
+        attention.SoftmaxOverQueries, "Softmax over the queries", SHAPES,
+        "annotated_deep_learning_paper_implementations #146", "weights",
+        "A loss that is too good, and no sentence at all when the model decodes.",
+        "Every key's column sums to 1, so each query's weights depend on later queries.",
+        "scores.softmax(dim=-1)",
+    ),
+    Mistake(
+        attention.SoftmaxOverBatch, "Softmax over the batch", SHAPES,
+        "attention-is-all-you-need-pytorch #52", "alone",
+        "A translation that depends on the other sentences of its batch.",
+        "The weights of a pair sum to 1 over the sentences. Name the axis, always.",
+        "scores.softmax(dim=-1)",
+    ),
+    Mistake(
+        attention.HeadsOnSlices, "Heads on slices", SHAPES, ARTICLE, "count",
+        "It trains as well as the right one.",
+        "A head sees d_k features of its input, not all d_model, and all heads share one matrix.",
+        "split(w_q(x)), not w_q(split(x))",
+    ),
+    Mistake(
+        attention.HeadsByReshape, "Heads by one reshape", SHAPES, "d2l-en #2056", "future",
+        "A normal training loss and worthless translations.",
+        "reshape reads on across positions: a head gets parts of several tokens, later ones too.",
+        "x.unflatten(-1, (n_heads, -1)).transpose(1, 2)",
+    ),
+    Mistake(
+        attention.WideHeads, "Heads as wide as the model", SHAPES, ARTICLE, "count",
+        "Slow, large, and it learns.",
+        "Each head has width d_model in place of d_model / h: the layer is h times as large.",
+        "d_k = d_model // n_heads",
+    ),
+    Mistake(
+        attention.OutputTurned, "W^O turned round", SHAPES, ARTICLE, "copied",
+        "Nothing, where h d_v = d_model: the matrix is square.",
+        "With positions as rows, W^O stands on the right and has h d_v rows.",
+        "self.w_o(joined)",
+    ),
+    Mistake(
+        attention.InvertedMask, "Mask the wrong way round", MASKS,
+        "LLMs-from-scratch #1061, pytorch #170400", "future",
+        "A loss that is far too good, and no translations.",
+        "Here and in F.scaled_dot_product_attention True = may attend, elsewhere True = masked.",
+        "scores.masked_fill(~mask, lowest)",
+    ),
+    Mistake(
+        attention.MaskedAfterSoftmax, "Masked after the softmax", MASKS, DRAFT, "weights",
+        "A loss that is too good.",
+        "The hidden keys stay in the denominator, and with it the future and the padding.",
+        "mask the scores, then take the softmax",
+    ),
+    Mistake(
+        attention.MinusBillion, "Filled with -1e9", MASKS, ARTICLE, "half",
+        "An error in float16. For a row without a key, a mean over what was forbidden.",
+        "float16 ends at 65,504. And a row of equal scores is uniform, however low they are.",
+        "torch.finfo(scores.dtype).min, then weights.masked_fill(~mask, 0.0)",
+    ),
+    Mistake(
+        attention.MinusInfinity, "Filled with -inf alone", MASKS, "pytorch #41508", "weights",
+        "NaN as soon as a batch holds an empty sentence.",
+        "A row that is all -inf is 0 / 0 in the softmax.",
+        "weights.masked_fill(~mask, 0.0) after the softmax",
+    ),
+    Mistake(
+        model.AndForOr, "& for |", MASKS, ARTICLE, "future",
+        "A good loss and bad translations.",
+        "Where True = masked, a key is hidden if one mask or the other hides it.",
+        "later | padding",
+    ),
+    Mistake(
+        model.NoTargetMask, "No target mask", MASKS,
+        "attention-is-all-you-need-pytorch #19", "future",
+        "98 % training accuracy, it was reported, and garbage as output.",
+        "Position t sees token t + 1, which is what it must say.",
+        "causal_mask(time)",
+    ),
+    Mistake(
+        model.MaskInTrainingOnly, "Target mask in training only", MASKS, "d2l", "future",
+        "Validation looks like overfitting.",
+        "The model is trained as one function and judged as another.",
+        "the mask does not depend on self.training",
+    ),
+    Mistake(
+        model.QueriesMasked, "Padding mask on the queries", MASKS, "repositories", "padding",
+        "Nothing, until a sentence is translated in another batch.",
+        "(batch, query, 1) empties rows that nobody reads and leaves padded keys open.",
+        "padding_mask(lengths, time), which is (batch, 1, key)",
+    ),
+    Mistake(
+        model.CosineExponent, "Exponent 2i + 1 in the cosine", POSITIONS,
+        "Transformer by SamLynnEvans #25, LoFTR #41", "shift",
+        "Nothing: each position still has a code of its own.",
+        "Sine and cosine of a pair turn at different speeds, so no matrix shifts all positions.",
+        "both have the exponent 2i / d_model",
+    ),
+    Mistake(
+        model.AlwaysPositionZero, "Every step at position 0", POSITIONS, "d2l", "stepwise",
+        "The loss is right. Translations are a little worse, as of a model trained too little.",
+        "A step sees one token, takes it for the first, and adds PE(0).",
+        "positions start, start + 1, ... with start = tokens so far",
+    ),
+    Mistake(
+        model.PositionsDropped, "Positions computed and dropped", POSITIONS, DRAFT, "order",
+        "Words in a wrong order, now and then.",
+        "x.add(y) returns the sum and leaves x alone.",
+        "x = x + positions",
+    ),
+    Mistake(
+        attention.OutputMadeInForward, "Projection made in forward", MODULES,
+        "nlp-tutorial #29", "repeat",
+        "It learns slowly, and the same input gives other logits each time.",
+        "A new random matrix at each call: the optimiser never sees it.",
+        "make it in __init__",
+    ),
+    Mistake(
+        model.TableAsAttribute, "Positions as a plain attribute", MODULES, ARTICLE, "moves",
+        "Nothing on a processor; on a GPU, an error about two devices.",
+        ".to() moves parameters and buffers, and nothing else.",
+        'self.register_buffer("table", table)',
+    ),
+    Mistake(
+        model.LayersInAList, "Layers in a plain list", MODULES, DRAFT, "learns",
+        "It learns a little: embeddings and projection do.",
+        "A Python list hides its layers from parameters(), state_dict() and .to().",
+        "nn.ModuleList(layers)",
+    ),
+    Mistake(
+        model.UsedBeforeAssigned, "Used before it is set", MODULES, ARTICLE, "sizes",
+        "An error at the first call; in a notebook, maybe an old value and no error.",
+        "In a cell the name may still hold the tensor of an earlier run.",
+        "embedded = embedding(tokens) comes first",
+    ),
+    Mistake(
+        model.LoudTying, "Tied to N(0, 1)", TRAINING, DRAFT, "first loss",
+        "A first loss many times ln V.",
+        "A logit is then a sum of d_model products of size 1: its spread is sqrt(d_model).",
+        "nn.init.normal_(weight, std=d_model ** -0.5)",
+    ),
+    Mistake(
+        model.ScaledLogits, "sqrt(d_model) at the output", TRAINING, ARTICLE, "first loss",
+        "A first loss too high; it gets over it.",
+        "The factor belongs to the look-up alone, also where the matrix is shared.",
+        "embedding(tokens) * scale, and logits without it",
+    ),
+    Mistake(
+        model.UnbiasedNorm, "Unbiased deviation in LayerNorm", TRAINING,
+        "the Annotated Transformer", "copied",
+        "Nothing, until weights come from elsewhere.",
+        "x.std() divides by d - 1. LayerNorm divides by d.",
+        "x.std(correction=0), and eps under the root",
+    ),
+    Mistake(
+        pieces.rates_by_micro_batch, "Schedule by micro-batch", TRAINING,
+        "training scripts", "updates",
+        "A warm-up that ends too soon.",
+        "The schedule counts micro-batches where it should count updates.",
+        "schedule(update), once for each optimizer.step()",
+    ),
+    Mistake(
+        pieces.smoothed_by_products, "0 times -inf in the smoothed loss", TRAINING,
+        "annotated-transformer #38, #109", "forbidden",
+        "NaN, or infinity, from one token that may not be said.",
+        "0 times ln 0 is 0 on paper and NaN in a computer.",
+        "log_p.masked_fill(~allowed, 0.0)",
+    ),
+    Mistake(
+        pieces.top_k_tiny_filler, "Top-k filled with 1e-10", DECODING, "notebooks", "cut",
+        "Samples that top-k should have cut.",
+        "1e-10 is meant as a probability and used as a logit; exp(1e-10) is 1.",
+        "-torch.inf",
+    ),
+    Mistake(
+        pieces.bleu_turned, "BLEU with its arguments swapped", DECODING, "notebooks", "brevity",
+        "A score that is plausible.",
+        "Precision and the brevity penalty belong to the predictions, which come first.",
+        "bleu(predictions, references)",
+    ),
+)  # fmt: skip
