@@ -2,7 +2,7 @@
 const composer = (() => {
   const FITTING = 6; // suggested words
   // As lib.text.tokenise cuts: a run of letters, one digit, or one other mark.
-  const TOKEN = /[\p{L}\p{Nl}\p{No}_]+|\p{Nd}|[^\p{L}\p{N}_\s]/gu;
+  const TOKEN = /[\p{L}\p{Letter_Number}\p{No}_]+|\p{Decimal_Number}|[^\p{L}\p{N}_\s]/gu;
   const tokenise = (text) => text.toLowerCase().normalize("NFC").match(TOKEN) ?? [];
   const quoted = (words) => words.map((word) => `“${word}”`).join(", ");
 
