@@ -56,7 +56,7 @@ MISTAKES = (
         "x.unflatten(-1, (n_heads, -1)).transpose(1, 2)",
     ),
     Mistake(
-        attention.WideHeads, "Heads as wide as the model", SHAPES, ARTICLE, "count",
+        attention.WideHeads, "Heads too wide", SHAPES, ARTICLE, "count",
         "Slow, large, and it learns.",
         "Each head has width d_model in place of d_model / h: the layer is h times as large.",
         "d_k = d_model // n_heads",
@@ -112,13 +112,13 @@ MISTAKES = (
         "the mask does not depend on self.training",
     ),
     Mistake(
-        model.QueriesMasked, "Padding mask on the queries", MASKS, "repositories", "padding",
+        model.QueriesMasked, "Padding on the queries", MASKS, "repositories", "padding",
         "Nothing, until a sentence is translated in another batch.",
         "(batch, query, 1) empties rows that nobody reads and leaves padded keys open.",
         "padding_mask(lengths, time), which is (batch, 1, key)",
     ),
     Mistake(
-        model.CosineExponent, "Exponent 2i + 1 in the cosine", POSITIONS,
+        model.CosineExponent, "Exponent 2i+1 in the cosine", POSITIONS,
         "Transformer by SamLynnEvans #25, LoFTR #41", "shift",
         "Nothing: each position still has a code of its own.",
         "Sine and cosine of a pair turn at different speeds, so no matrix shifts all positions.",
@@ -131,7 +131,7 @@ MISTAKES = (
         "positions start, start + 1, ... with start = tokens so far",
     ),
     Mistake(
-        model.PositionsDropped, "Positions computed and dropped", POSITIONS, DRAFT, "order",
+        model.PositionsDropped, "Positions dropped", POSITIONS, DRAFT, "order",
         "Words in a wrong order, now and then.",
         "x.add(y) returns the sum and leaves x alone.",
         "x = x + positions",
@@ -144,7 +144,7 @@ MISTAKES = (
         "make it in __init__",
     ),
     Mistake(
-        model.TableAsAttribute, "Positions as a plain attribute", MODULES, ARTICLE, "moves",
+        model.TableAsAttribute, "Table as an attribute", MODULES, ARTICLE, "moves",
         "Nothing on a processor; on a GPU, an error about two devices.",
         ".to() moves parameters and buffers, and nothing else.",
         'self.register_buffer("table", table)',
@@ -174,7 +174,7 @@ MISTAKES = (
         "embedding(tokens) * scale, and logits without it",
     ),
     Mistake(
-        model.UnbiasedNorm, "Unbiased deviation in LayerNorm", TRAINING,
+        model.UnbiasedNorm, "Unbiased LayerNorm", TRAINING,
         "the Annotated Transformer", "copied",
         "Nothing, until weights come from elsewhere.",
         "x.std() divides by d - 1. LayerNorm divides by d.",
