@@ -26,4 +26,13 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const leave of ["pointerout", "focusout"]) {
     document.addEventListener(leave, () => setTimeout(restore));
   }
+
+  // Paper is white: the dark theme's pale letters would hardly show on it.
+  const root = document.documentElement;
+  let theme = root.dataset.theme;
+  window.addEventListener("beforeprint", () => {
+    theme = root.dataset.theme;
+    root.dataset.theme = "light";
+  });
+  window.addEventListener("afterprint", () => { root.dataset.theme = theme; });
 });

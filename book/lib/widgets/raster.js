@@ -101,10 +101,14 @@ const raster = (() => {
         fill(one, side, side, (pixels, width) => held.legend[k][1](pixels, width, inks)));
     }
     new ResizeObserver(() => { if (!inks) paint(); }).observe(grid);
-    canvas.addEventListener("transitionend", () => { // the style sheet says that the theme changed
+    const repaint = () => {
       inks = null;
       paint();
-    });
+    };
+    canvas.addEventListener("transitionend", repaint); // the style sheet: the theme has changed
+    for (const moment of ["beforeprint", "afterprint"]) { // paper is light, whatever the screen
+      addEventListener(moment, () => queueMicrotask(repaint));
+    }
 
     return {
       element,

@@ -1,0 +1,38 @@
+"""On paper: widgets keep the colours that are data, show what they are set to, and stand whole."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.paths import HTML
+from tests.widget_samples import SAMPLES
+
+pytestmark = pytest.mark.browser
+CHAPTER = HTML / "book" / "04_self_attention.html"
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_widget_stands_on_paper(stage, name):
+    """Light, with its colours, with what the controls are set to and without the controls."""
+    page = stage.show(SAMPLES[name](), theme="dark", width=750)  # about a sheet of A4
+    values = page.locator(".bw-value:visible").all_inner_texts()
+    page.emulate_media(media="print")
+    frame = page.locator(".bw")
+    style = "(node) => { const s = getComputedStyle(node);"
+    style += " return [s.colorScheme, s.printColorAdjust, s.backgroundColor]; }"
+    assert frame.evaluate(style) == ["light", "exact", "rgb(255, 255, 255)"]
+    expect(page.locator(".bw :is(input[type=range], button):visible")).to_have_count(0)
+    assert page.locator(".bw-value:visible").all_inner_texts() == values
+    assert frame.bounding_box()["height"] < 1000, "more than a sheet holds"
+
+
+@pytest.mark.built
+def test_a_dark_page_is_printed_light(page):
+    page.emulate_media(color_scheme="dark")
+    page.goto(CHAPTER.as_uri())
+    page.wait_for_selector(".bw")
+    theme = "document.documentElement.dataset.theme"
+    assert page.evaluate(theme) == "dark"
+    page.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = {theme}; }})")
+    page.pdf()
+    assert page.evaluate("printed") == "light"
+    page.wait_for_function(f"{theme} === 'dark'")
