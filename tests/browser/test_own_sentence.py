@@ -351,6 +351,25 @@ def test_notebook_asks_the_kernel(stage, published, tracer):
     expect(line(page)).to_have_value("two euros")
 
 
+def test_it_says_where_it_is_not_sure(stage, published, tracer):
+    page = stage.show(tracer)
+    expect(page.locator(".ft-sure")).to_have_count(0)
+    translate(page, "two dollars ago, 42 miles")
+    tokens = tokenise("two dollars ago, 42 miles")
+    one = trace_sentence(published[0], tokens, *published[1:], max_length=60)
+    shares = [row[0][1] for row in one["guesses"][-1]]
+    unsure = [i for i, share in enumerate(shares) if share < 0.9]
+    assert 0 < len(unsure) < len(shares)
+    shown = page.locator(".ft-token").evaluate_all(
+        "(all) => all.map((n) => n.querySelector('small')?.textContent ?? '')"
+    )
+    assert [i for i, text in enumerate(shown) if text] == unsure
+    assert [int(text.split()[0]) for text in shown if text] == pytest.approx(
+        [100 * shares[i] for i in unsure], abs=0.6
+    )
+    expect(page.locator(".ft-sure")).to_have_count(1)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_it_is_accessible_with_a_problem_and_with_a_translation(stage, tracer, theme):
     page = stage.show(tracer, theme=theme, width=390)

@@ -109,12 +109,17 @@ export default {
       });
       const said = ui.h("p", { class: "ft-said" });
       /** What the model says, token by token, with its probability where that is below 90 %. */
-      const writing = (one) => one.said.flatMap((token, i) => {
-        const share = one.guesses.at(-1)[i][0][1];
-        const end = token === "<eos>";
-        return [" ", ui.h("span", { class: end ? "ft-token ft-end" : "ft-token", "--i": i, text: token },
-          share < 900 && ui.h("small", { text: ` ${percent(share)}` }))];
-      }).concat(one.said.at(-1) === "<eos>" ? [] : [" … and no end yet"]);
+      function writing(one) {
+        const shares = one.guesses.at(-1).map((row) => row[0][1]);
+        const tokens = one.said.flatMap((text, i) => [" ", ui.h("span",
+          { class: text === "<eos>" ? "ft-token ft-end" : "ft-token", "--i": i, text },
+          shares[i] < 900 && ui.h("small", { text: ` ${percent(shares[i])}` }))]);
+        return [ui.h("span", { class: "bw-label", text: "The model says:" }), ...tokens,
+          one.said.at(-1) !== "<eos>" && " … and no end yet",
+          shares.some((share) => share < 900)
+            && ui.h("span", { class: "ft-sure", text: " (how sure it is, where below 90 %)" }),
+        ].filter(Boolean);
+      }
       const reading = ui.h("p", { class: "ft-reading" });
       const maps = ui.part("The map of this head", head.element, map.element, reading);
       let top = 1; // the longest vector of the sentence, so that steps can be compared
@@ -160,8 +165,7 @@ export default {
       function drawSaid(one, state) {
         if (one !== written) {
           said.classList.toggle("ft-fresh", !sentences.includes(one));
-          said.replaceChildren(ui.h("span", { class: "bw-label", text: "The model says:" }),
-            ...writing(one));
+          said.replaceChildren(...writing(one));
           written = one;
         }
         if (engine.id && state.own) {
