@@ -93,10 +93,10 @@ def link_words(doctree: nodes.document, words: dict[str, term_link]) -> list[str
 
 
 def on_read(app, doctree) -> None:
-    """A page is read again when the table or the glossary has changed."""
-    if app.env.docname in read_table(Path(app.srcdir, TABLE)):
-        for path in (TABLE, app.env.doc2path(GLOSSARY)):
-            app.env.note_dependency(str(Path(app.srcdir, path)))
+    """A page is read again when the table has changed, or the glossary to which it links."""
+    linked = app.env.docname in read_table(Path(app.srcdir, TABLE))
+    for path in (TABLE, app.env.doc2path(GLOSSARY, base=False))[: 1 + linked]:
+        app.env.note_dependency(str(Path(app.srcdir, path)))
 
 
 def on_resolved(app, doctree, page) -> None:

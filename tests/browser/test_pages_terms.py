@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.built]
 ADDRESS = (HTML / "book" / "09_embeddings.html").as_uri()
 
 
-@pytest.fixture(params=[1440, 1200, 390])
+@pytest.fixture(params=[1200, 390])
 def page(request, browser: Browser):
     page = browser.new_page(viewport={"width": request.param, "height": 900})
     page.goto(ADDRESS)

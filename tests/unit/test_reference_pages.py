@@ -54,7 +54,7 @@ def test_a_term_is_used_and_its_entry_leads_to_the_chapter_that_explains_it(term
 
 
 def test_a_chapter_links_few_words_and_none_of_its_own():
-    assert LINKED.keys() == {f"book/{name}" for name in CHAPTERS}
+    assert LINKED.keys() <= {f"book/{name}" for name in CHAPTERS}
     for page, words in LINKED.items():
         assert 1 <= len(words) <= 8, page
         own = [term for term in words.values() if f"({page[5:]}.ipynb#" in ENTRIES[term]]
