@@ -35,6 +35,15 @@ def rounded(model: Transformer) -> Transformer:
     return model.eval()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """More of them only wait for each other at these sizes, the more so on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def published():
     model, *vocabs = load_published()
