@@ -22,6 +22,8 @@ NEEDED = {
     "copybutton.css": r'class="highlight',
     "exercise.css": r'class="(?:[^"]* )?(?:exercise|solution)',
 }
+# Until a script says which theme it is, it is the light one: without scripts there were no colours.
+PLAIN = re.compile(r'(<html\b[^>]*\bdata-theme=)"auto"')
 OPTIONS = "documentation_options.js"  # 0.3 kB that a script inside the page asks for at once
 
 
@@ -51,6 +53,7 @@ def lighten_page(text: str, options: str) -> str:
     def sheet(match: re.Match) -> str:
         return match.group() if wanted(file_name(match.group(1))) else ""
 
+    text = PLAIN.sub(r'\1"light"', text, count=1)
     return SHEET.sub(sheet, SCRIPT.sub(script, text))
 
 

@@ -1,4 +1,7 @@
-"""On paper: widgets keep the colours that are data, show what they are set to, and stand whole."""
+"""On paper: widgets keep the colours that are data, say what they are set to, and stand whole.
+
+And without scripts: a page has its colours, and a table in place of each widget.
+"""
 
 import pytest
 from playwright.sync_api import expect
@@ -36,3 +39,18 @@ def test_a_dark_page_is_printed_light(page):
     page.pdf()
     assert page.evaluate("printed") == "light"
     page.wait_for_function(f"{theme} === 'dark'")
+
+
+@pytest.mark.built
+def test_a_page_without_scripts_has_its_colours_and_its_tables(browser):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(CHAPTER.as_uri())
+    assert page.locator("html").get_attribute("data-theme") == "light"
+    link = page.locator(".bd-article p a").first
+    colours = [link.evaluate("(node) => getComputedStyle(node).color")]
+    colours.append(page.evaluate("getComputedStyle(document.body).color"))
+    assert colours == ["rgb(20, 80, 127)", "rgb(34, 38, 43)"]
+    for widget in page.locator(".book-widget").all():
+        assert widget.locator("table").is_visible()
+    context.close()
