@@ -9,6 +9,7 @@ from lib.widgets.alignment_player import AlignmentPlayer
 from lib.widgets.beam_explorer import BeamExplorer
 from lib.widgets.bottleneck_explorer import BottleneckExplorer
 from lib.widgets.complexity_explorer import ComplexityExplorer
+from lib.widgets.families_explorer import FamiliesExplorer
 from lib.widgets.forward_tracer import ForwardTracer, stages_of
 from lib.widgets.heads_explorer import HeadsExplorer
 from lib.widgets.learning_rate import LearningRateExplorer
@@ -114,6 +115,35 @@ def traced(n_layers: int = 1, heads: int = 2, longest: int = 0) -> tuple[dict, l
     return sizes, found
 
 
+def rows_of_families() -> list[dict]:
+    """Two rows, of 7 and of 5 tokens; guesses that name their family, their prefix and place."""
+    found = []
+    for tokens, prefix in (
+        (["<bos>", "two", "euros", "<eos>", "deux", "<b>euros</b>", "<eos>"], 4),
+        (["<bos>", "ago", "<eos>", "passés", "<eos>"], 3),
+    ):
+
+        def said(name, places, tokens=tokens):
+            return [
+                [(tokens[t], 0.75), (f"{name}{t}", 0.25 - 0.01 * t)] if t in places else []
+                for t in range(len(tokens))
+            ]
+
+        places = range(1, len(tokens))
+        after = range(prefix, len(tokens))
+        found.append(
+            {
+                "tokens": tokens,
+                "prefix": prefix,
+                "encoder-only": said("e", [t for t in places if tokens[t] != "<eos>"]),
+                "decoder-only": said("d", places),
+                "encoder-decoder": said("t", after),
+                "prefixed": [said(f"p{k}-", after) for k in range(2, prefix + 1)],
+            }
+        )
+    return found
+
+
 def packed() -> PackedModel:
     """A model with random weights and the sizes of `traced()`, small enough to load anywhere."""
     words = ("six", "days", "day", "in", "<i>"), ("dans", "six", "jours", "<b>")
@@ -143,6 +173,9 @@ SAMPLES = {
     "beam_explorer": lambda: BeamExplorer({"yes or no": ROWS}, beam=2, alpha=0.6),
     "bottleneck_explorer": lambda: BottleneckExplorer(bins(), bin=1),
     "complexity_explorer": lambda: ComplexityExplorer(96, 64, k=5, radius=4, pick="restricted"),
+    "families_explorer": lambda: FamiliesExplorer(
+        rows_of_families(), position=2, family="decoder-only", shown=2
+    ),
     "forward_tracer": lambda: ForwardTracer(
         *traced(), stage=6, head=1, position=2, packed=packed(), ready=["six days", "days"]
     ),

@@ -1,0 +1,172 @@
+// Three families on one row of tokens: the mask of each, what the loss asks, what the model says.
+const NAMES = { "encoder-only": "Encoder-only", "decoder-only": "Decoder-only",
+  "encoder-decoder": "Encoder-decoder" };
+const SEEN = { look: "fe-on", sign: "✓", words: "sees it", ground: "high" };
+const UNSEEN = { look: "bw-masked", sign: "", words: "does not see it" };
+
+/** May position i see position j? `shown` is the length of the prefix, 1 for none. */
+function allowed(family, one, shown, i, j) {
+  const own = (place) => place > 0 && place < one.prefix; // source and its end: the encoder's
+  if (family === "encoder-only") return true;
+  if (family === "decoder-only") return j < shown || j <= i;
+  return own(i) ? own(j) : own(j) || j <= i;
+}
+
+/** What a guess at token t can draw on: the positions that reach the place where it is made. */
+function visible(family, one, t) {
+  return one.tokens.map((_, j) => {
+    if (family === "encoder-only") return j !== t;
+    if (family === "encoder-decoder" && t < one.prefix) return j > 0 && j < one.prefix;
+    return j < t;
+  });
+}
+
+/** Words for what the family sees at token t, what its loss asks there, and its guesses, if any. */
+function ask(family, one, t, shown) {
+  const [token, before] = [one.tokens[t], one.tokens[t - 1]];
+  const inSource = t < one.prefix;
+  const ending = token === "<eos>";
+  const said = one[family][t];
+  if (family === "encoder-only") {
+    return ending ? { sees: "All of the row.", loss: "Nothing here: ends are never hidden.", said }
+      : { sees: `Both sides, with a gap at “${token}”.`,
+        loss: "What was hidden in the gap. In training one token in seven is.", said };
+  }
+  if (family === "encoder-decoder") {
+    return inSource
+      ? { sees: "The encoder sees all of the source.", loss: "Nothing: the source is only read.",
+        said }
+      : { sees: `All of the source, and the translation up to “${before}”.`,
+        loss: `The token after “${before}”, in the decoder.`, said };
+  }
+  if (shown === 1) {
+    return { sees: `The left side, up to “${before}”.`, loss: `The token after “${before}”.`, said };
+  }
+  const sees = `The left side; its first ${shown} tokens see each other.`;
+  if (t < shown) return { sees, loss: "Nothing: inside the prefix all is given.", said: [] };
+  if (inSource) {
+    return { sees, loss: `The token after “${before}”; but this model was trained with the whole `
+      + "source as prefix, and never asked here.", said: [] };
+  }
+  return { sees, loss: `The token after “${before}”.`, said: one.prefixed[shown - 2][t] };
+}
+
+export default {
+  render({ model, el }) {
+    return ui.widget({
+      model,
+      el,
+      title: "Three families, one sentence",
+      lead: "Choose a token, in the source or in the translation. See what each family may look at "
+        + "to guess it, whether its loss asks for it, and what a small trained model says.",
+    }, (w) => {
+      const sentences = w.data("sentences");
+      const families = w.data("families");
+      const most = (count) => Math.max(...sentences.map(count));
+      w.state({
+        sentence: ui.integer(0, sentences.length - 1),
+        position: ui.integer(1, most(({ tokens }) => tokens.length) - 1),
+        family: ui.oneOf(...families),
+        shown: ui.integer(1, most(({ prefix }) => prefix)),
+      });
+      // A place past the end of a shorter sentence is its last one.
+      const now = () => {
+        const one = sentences[w.get("sentence")];
+        return { one, t: Math.min(w.get("position"), one.tokens.length - 1),
+          shown: Math.min(w.get("shown"), one.prefix), family: w.get("family") };
+      };
+      const nameOf = (family, shown) =>
+        (family === "decoder-only" && shown > 1 ? "Prefix model" : NAMES[family]);
+
+      const select = controls.select(w, "sentence", { label: "Sentence",
+        options: sentences.map(({ tokens, prefix }, i) => [i, tokens.slice(1, prefix - 1).join(" ")]) });
+      const token = controls.slider(w, "position", { label: "Token to guess", min: 1,
+        max: most(({ tokens }) => tokens.length) - 1,
+        format: () => `${now().t}: ${now().one.tokens[now().t]}` });
+      const choice = controls.choice(w, "family", { label: "Show the mask of",
+        options: families.map((family) => [family, NAMES[family]]) });
+      const prefix = controls.slider(w, "shown", { label: "Prefix of the decoder-only family",
+        min: 1, max: most(({ prefix: length }) => length),
+        format: () => (now().shown === 1 ? "none" : `${now().shown} tokens`) });
+      prefix.input.addEventListener("input", () => w.set({ family: "decoder-only" }));
+
+      const row = ui.h("div", { class: "bw-words fe-row", role: "group",
+        "aria-label": "The row of tokens" });
+      const key = ui.h("p", { class: "fe-key" });
+      const cards = families.map((family) => {
+        const title = ui.h("p", { class: "fe-name" });
+        const [sees, loss] = [ui.h("dd", {}), ui.h("dd", {})];
+        const none = ui.h("p", { class: "fe-none", text: "– no guess" });
+        const bars = chart.bars({ label: `Guesses of the ${family} model`,
+          format: (value) => (value > 0 && value < 0.005 ? "< 1 %" : `${Math.round(100 * value)} %`) });
+        const element = ui.h("div", { class: "fe-card" }, title,
+          ui.h("dl", { class: "fe-facts" }, ui.h("dt", { text: "Sees" }), sees,
+            ui.h("dt", { text: "Loss asks" }), loss), bars.element, none);
+        return { family, element, title, sees, loss, bars, none };
+      });
+      const map = grid.cells({ caption: "Mask: which tokens each position may see",
+        rowTitle: "queries", columnTitle: "keys", kinds: { on: SEEN, off: UNSEEN } });
+      const reading = ui.h("p", { class: "fe-note" });
+
+      let built = null;
+      w.draw(() => {
+        const { one, t, shown, family } = now();
+        token.limits(1, one.tokens.length - 1);
+        prefix.limits(1, one.prefix);
+        if (built !== one) {
+          row.replaceChildren(...one.tokens.map((text, j) => (j === 0
+            ? ui.h("span", { class: "fe-token fe-start", text })
+            : ui.h("button", { type: "button", class: "bw-button fe-token", text,
+              click: () => w.set({ position: j }) }))));
+          built = one;
+        }
+        const open = visible(family, one, t);
+        [...row.children].forEach((node, j) => {
+          node.classList.toggle("fe-seen", open[j] && j !== t);
+          node.classList.toggle("fe-unseen", !open[j] && j !== t);
+          node.classList.toggle("fe-now", j === t);
+          node.classList.toggle("fe-first", j === one.prefix);
+          if (!j) return;
+          node.setAttribute("aria-pressed", String(j === t));
+          node.setAttribute("aria-label", `${one.tokens[j]}, ${j === t ? "to guess"
+            : open[j] ? "seen" : "not seen"}`);
+        });
+        key.textContent = `Shaded: what the ${nameOf(family, shown).toLowerCase()} `
+          + `${family === "encoder-decoder" && t < one.prefix ? "reads the source with"
+            : "may look at for the framed token"}. Hatched: what it may not.`;
+        const spoken = cards.map((card) => {
+          const { sees, loss, said } = ask(card.family, one, t, shown);
+          card.title.textContent = nameOf(card.family, shown);
+          card.sees.textContent = sees;
+          card.loss.textContent = loss;
+          card.none.hidden = said.length > 0;
+          card.bars.element.hidden = !said.length;
+          card.bars.update(said.map(([name, value]) => ({ name, value,
+            current: name === one.tokens[t], note: name === one.tokens[t] && "✓ right" })));
+          card.element.classList.toggle("fe-chosen", card.family === family);
+          return said.length ? `${nameOf(card.family, shown)}: ${said[0][0]}, `
+            + `${Math.round(100 * said[0][1])} %` : `${nameOf(card.family, shown)}: no guess`;
+        });
+        const names = one.tokens;
+        const at = family === "encoder-only"
+          || (family === "encoder-decoder" && t < one.prefix) ? t
+          : family === "encoder-decoder" && t === one.prefix ? 0 : t - 1; // where the guess is made
+        map.update(names.map((_, i) => names.map((__, j) =>
+          (allowed(family, one, shown, i, j) ? "on" : "off"))), names, names, at);
+        reading.textContent = family === "encoder-decoder" && t < one.prefix
+          ? `Row ${at}, ${names[at]}: the encoder reads it, and nothing is guessed here.`
+          : `The guess is made in row ${at}, ${names[at]}.`;
+        w.say(`Token ${names[t]}. ${spoken.join(". ")}`);
+      });
+
+      w.add(
+        ui.row(select.element, token.element),
+        ui.row(choice.element, prefix.element),
+        ui.part("The row: source, its end, translation, its end", row, key),
+        ui.h("div", { class: "fe-cards" }, cards.map(({ element }) => element)),
+        ui.part("The mask", map.element, reading),
+      );
+      w.foot();
+    });
+  },
+};
