@@ -94,13 +94,13 @@ def entry(word: str, places: list[Place], app, page: str) -> list[nodes.Node]:
 
 
 def build(app, page: str) -> list[nodes.Node]:
-    """The whole index: a section for each letter, in it a list, in that the narrower words."""
+    """The letters as links, then a section for each: a list of words, in it the narrower ones."""
     env = app.env
     names = {int(Path(name).name[:2]): name for name in env.found_docs if name[5:7].isdigit()}
     known = {number: sections(env.get_doctree(name)) for number, name in names.items()}
     table = read_table(Path(app.srcdir, TABLE))
     order = sorted(table, key=lambda words: (sort_key(words[0]), words[0], sort_key(words[1])))
-    result: list[nodes.Node] = []
+    jump, result = nodes.paragraph(classes=["index-letters"]), []
     for letter, group in itertools.groupby(order, key=lambda words: sort_key(words[0])[0].upper()):
         words = nodes.bullet_list(classes=["index-words"])
         for word, forms in itertools.groupby(group, key=lambda pair: pair[0]):
@@ -114,9 +114,10 @@ def build(app, page: str) -> list[nodes.Node]:
             if narrower.children:
                 item += narrower
             words += item
-        title = nodes.title(text=letter)
-        result.append(nodes.section("", title, words, ids=[f"index-{letter.lower()}"]))
-    return result
+        name = f"index-{letter.lower()}"
+        jump += nodes.reference(text=letter, refid=name, internal=True)
+        result.append(nodes.section("", nodes.title(text=letter), words, ids=[name]))
+    return [jump, *result]
 
 
 class BookIndex(SphinxDirective):
