@@ -113,11 +113,12 @@ train: .venv/test.stamp ## train a Transformer: make train ARGS="--data DIR --so
 	@env -u TQDM_DISABLE PYTHONPATH=book $(BIN)/python -m lib.train $(ARGS)
 
 # d2l pins packages of 2023 that clash with ours and that no model needs: so without its requirements.
-bench: .venv/test.stamp ## compare the library's speed with its peers' (about ten minutes)
+bench: .venv/browser.stamp ## compare the library's speed with its peers', and the page's with torch (about a quarter of an hour)
 	$(BIN)/python -m pip install --quiet -r requirements-bench.txt
 	$(BIN)/python -m pip install --quiet --no-deps d2l==1.0.3
 	$(BIN)/python benchmarks/bench.py --cores 1
 	$(BIN)/python benchmarks/bench.py --cores 2
+	$(BIN)/python benchmarks/browser_forward.py
 
 weigh: .venv/browser.stamp book ## what each page costs its reader, and what axe-core finds
 	$(BIN)/python benchmarks/pages.py
