@@ -90,6 +90,7 @@ export default {
         format: () => (now().shown === 1 ? "none" : `${now().shown} tokens`) });
       prefix.input.addEventListener("input", () => w.set({ family: "decoder-only" }));
 
+      choice.element.classList.add("fe-choice");
       const row = ui.h("div", { class: "bw-words fe-row", role: "group",
         "aria-label": "The row of tokens" });
       const key = ui.h("p", { class: "fe-key" });
@@ -133,7 +134,7 @@ export default {
         });
         key.textContent = `Shaded: what the ${nameOf(family, shown).toLowerCase()} `
           + `${family === "encoder-decoder" && t < one.prefix ? "reads the source with"
-            : "may look at for the framed token"}. Hatched: what it may not.`;
+            : "may look at for the filled token"}. Hatched: what it may not.`;
         const spoken = cards.map((card) => {
           const { sees, loss, said } = ask(card.family, one, t, shown);
           card.title.textContent = nameOf(card.family, shown);
