@@ -104,6 +104,15 @@ def test_page_is_accessible_and_fits(opened: Opened, width: int, theme: str):
     assert violations(page, whole=theme == "light") == []
 
 
+@each(PAGES)
+def test_page_fits_when_enlarged(opened: Opened):
+    """320 pixels: a window of 1280 enlarged four times (WCAG 2.2, 1.4.10)."""
+    opened.show("light", PHONE)
+    opened.page.set_viewport_size({"width": 320, "height": 640})
+    opened.width = 320
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
 @each([name for name in PAGES if "book/" in name])
 def test_every_widget_reacts_to_the_keyboard(opened: Opened):
     """Each widget mounts, and a key on one of its controls changes what it shows."""
