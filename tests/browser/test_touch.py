@@ -117,6 +117,8 @@ def test_buttons_answer_a_tap(phone, sample):
     page = phone.show(sample)
     names = page.locator(".bw-button:visible").all_inner_texts()
     for name in names:
+        if name.startswith("Load the model"):
+            continue  # this stage has no file of it; test_own_sentence has
         button = page.locator(".bw-button:visible:not(:disabled)").get_by_text(name, exact=True)
         if button.count():
             button.first.tap()
