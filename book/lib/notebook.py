@@ -2,6 +2,7 @@
 
 import inspect
 import random
+import textwrap
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -30,7 +31,7 @@ def show_source(thing: Callable | type) -> Source:
     Source: ours. Chapter: 1 (Sequence to sequence), and every chapter after it.
     """
     try:
-        return Source(inspect.getsource(thing).rstrip())
+        return Source(textwrap.dedent(inspect.getsource(thing)).rstrip())
     except (OSError, TypeError) as error:
         message = f"expected a function or class with a source file, got {thing!r}"
         raise ValueError(message) from error

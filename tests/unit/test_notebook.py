@@ -20,6 +20,7 @@ def test_source_is_shown_as_text_and_as_code():
     assert repr(shown) == "def double(x):\n    return 2 * x"
     assert shown._repr_markdown_().startswith("```python\ndef double")
     assert repr(show_source(LayerNorm)).startswith("class LayerNorm")
+    assert repr(show_source(LayerNorm.forward)).startswith("def forward")  # a method, not indented
 
 
 def test_source_of_a_builtin_is_an_error():
