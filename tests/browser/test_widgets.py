@@ -100,7 +100,11 @@ def test_text_on_every_shade_can_be_read(stage, theme):
 def test_reset_returns_to_the_start(stage, sample):
     page = stage.show(sample)
     before = page.locator(".bw").inner_html()
-    page.locator("input[type=range]:visible").first.press("ArrowLeft")
+    slider = page.locator("input[type=range]:visible").first
+    if slider.count():
+        slider.press("ArrowLeft")
+    else:  # a widget without sliders has something to choose
+        page.locator(".bw-segments label:not(:has(:checked))").first.click()
     assert page.locator(".bw").inner_html() != before
     page.get_by_role("button", name="Reset").click()
     visible = page.locator(".bw-body").inner_text()
