@@ -30,6 +30,8 @@ class Finding:
 
     def __repr__(self) -> str:
         number = "stops" if self.number is None else f"{self.number:.2g}"
+        if self.number and abs(self.number) < CLOSE:
+            number = "< 1e-5"
         return f"{'ok  ' if self.held else 'FAIL'} {self.name:11} {number:>8}  {self.message}"
 
 
@@ -110,9 +112,11 @@ class ModelSubject:
         return source.masked_fill(torch.arange(7) >= lengths[:, None], PAD), lengths, target
 
 
-def verdict(number: float, allowed: float, good: str, bad: str) -> tuple[bool, float, str]:
+def decide(
+    number: int | float, allowed: int | float, good: str, bad: str
+) -> tuple[bool, float, str]:
     """Held if the number is no larger than what is allowed."""
-    return number <= allowed, number, good if number <= allowed else bad
+    return number <= allowed, float(number), good if number <= allowed else bad
 
 
 def gap(one: Tensor, other: Tensor) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lib.checks.findings import CLOSE, Finding, asks, gap, verdict
+from lib.checks.findings import CLOSE, Finding, asks, decide, gap
 
 SPREADS = ((24, 3), (96, 3), (96, 12))  # d_in and heads
 
@@ -42,7 +42,7 @@ def layer_runs(subject: LayerSubject) -> tuple[bool, float, str]:
     shapes = [tuple(output.shape) for output in outputs]
     wrong = [shape for shape in shapes if shape != (2, 5, 20)]
     bad = f"expected (batch, query, d_out) = (2, 5, 20), got {wrong[:1]}"
-    return verdict(len(wrong), 0, "(batch, query, d_out)", bad)
+    return decide(len(wrong), 0, "(batch, query, d_out)", bad)
 
 
 @asks("weights", "Do the rows of the map sum to 1, and are they 0 where masked?")
@@ -63,7 +63,7 @@ def weights_are_shares(subject: LayerSubject) -> tuple[bool, float, str]:
     }
     worst = {what: _largest(fault) for what, fault in reversed(faults.items())}
     bad = max(worst, key=worst.get)
-    return verdict(worst[bad], CLOSE, "shares of 1, and 0 where masked", bad)
+    return decide(worst[bad], CLOSE, "shares of 1, and 0 where masked", bad)
 
 
 def _largest(fault: Tensor) -> float:
@@ -82,7 +82,7 @@ def spread_is_constant(subject: LayerSubject) -> tuple[bool, float, str]:
             _, weights = layer(_normal(3, 40, d_in), return_weights=True)
         spreads.append(weights.log().std(-1).mean().item())
     bad = "it changes with the sizes: which number stands under the root?"
-    return verdict(max(spreads) / min(spreads), 1.5, "the same for all sizes", bad)
+    return decide(max(spreads) / min(spreads), 1.5, "the same for all sizes", bad)
 
 
 @asks("half", "Does it give the same in float16?")
@@ -92,7 +92,7 @@ def half_is_enough(subject: LayerSubject) -> tuple[bool, float, str]:
     with torch.no_grad():
         single = layer(x, mask=mask)
         half = layer.half()(x.half(), mask=mask).float()
-    return verdict(gap(half, single), 0.02, "the same to within 0.02", "another output in float16")
+    return decide(gap(half, single), 0.02, "the same to within 0.02", "another output in float16")
 
 
 @asks("copied layer", "Does a right layer with the same weights give the same, d_in unlike d_out?")
@@ -104,7 +104,7 @@ def copied_layer_agrees(subject: LayerSubject) -> tuple[bool, float, str] | None
     other.load_state_dict(layer.state_dict())
     with torch.no_grad():
         number = gap(layer(x), other(x))
-    return verdict(number, CLOSE, "the same output", "the same weights give another output")
+    return decide(number, CLOSE, "the same output", "the same weights give another output")
 
 
 @asks("shift", "Is there one matrix that shifts all positions alike?")
@@ -114,7 +114,7 @@ def shift_is_linear(table: Tensor) -> tuple[bool, float, str]:
     matrix = torch.linalg.lstsq(table[:-5], table[5:], driver="gelsd").solution
     residual = (table[:-5] @ matrix - table[5:]).abs().max().item()
     bad = "no matrix does: sine and cosine of a pair need one frequency"
-    return verdict(residual, 1e-3, "one matrix shifts them all", bad)
+    return decide(residual, 1e-3, "one matrix shifts them all", bad)
 
 
 @asks("updates", "Does the schedule move on once an update?")
@@ -126,7 +126,7 @@ def rate_follows_updates(rates: Callable[..., Sequence[float]]) -> tuple[bool, f
     for accumulate in (1, 10):
         got = list(rates(lambda step: step / 100, 7, accumulate))
         wrong += sum(a != step / 100 for step, a in enumerate(got)) + abs(len(got) - 7)
-    return verdict(wrong, 0, "one step an update", "the schedule counts micro-batches")
+    return decide(wrong, 0, "one step an update", "the schedule counts micro-batches")
 
 
 @asks("forbidden", "Is the loss finite where a token may not be said?")
@@ -136,7 +136,7 @@ def forbidden_is_free(loss: Callable[[Tensor, Tensor], Tensor]) -> tuple[bool, f
     value = loss(logits, torch.tensor([1, 2, 3, 5]))
     value.backward()
     wrong = [x for x in (value, logits.grad) if not x.isfinite().all()]
-    return verdict(len(wrong), 0, "loss and gradient are finite", f"the loss is {value.item()}")
+    return decide(len(wrong), 0, "loss and gradient are finite", f"the loss is {value.item()}")
 
 
 @asks("cut", "Has a token that was cut probability 0?")
@@ -145,7 +145,7 @@ def cut_is_zero(cut: Callable[[Tensor, int], Tensor]) -> tuple[bool, float, str]
     logits = _normal(5, 11) - 1
     chance = cut(logits, 3).softmax(-1)
     rest = chance.scatter(-1, logits.topk(3).indices, 0.0).sum(-1).max().item()
-    return verdict(rest, 0, "exactly 0", "what was cut can still be drawn: is the filler -inf?")
+    return decide(rest, 0, "exactly 0", "what was cut can still be drawn: is the filler -inf?")
 
 
 @asks("brevity", "Is an answer that stops half-way punished for its length alone?")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lib.checks.findings import CLOSE, ModelSubject, another, asks, gap, modes, verdict
+from lib.checks.findings import CLOSE, ModelSubject, another, asks, decide, gap, modes
 from lib.data import EOS, PAD
 
 
@@ -22,7 +22,7 @@ def runs_on_all_sizes(subject: ModelSubject) -> tuple[bool, float, str]:
         wanted = (batch, time, subject.target_vocab)
         if tuple(logits.shape) != wanted or not logits.isfinite().all():
             wrong.append(f"expected finite logits {wanted}, got {tuple(logits.shape)}")
-    return verdict(len(wrong), 0, "logits (batch, time, vocab), all finite", "; ".join(wrong[:1]))
+    return decide(len(wrong), 0, "logits (batch, time, vocab), all finite", "; ".join(wrong[:1]))
 
 
 @asks("future", "Does a later target token leave earlier logits alone, in both modes?")
@@ -39,7 +39,7 @@ def future_is_unseen(subject: ModelSubject) -> tuple[bool, float, str]:
             worst[mode] = max(worst.get(mode, 0.0), now)
     where = " and ".join(mode for mode, number in worst.items() if number > CLOSE)
     bad = f"an earlier logit sees a later token {where}: target mask, softmax axis, split of heads?"
-    return verdict(max(worst.values()), CLOSE, "no earlier logit moved", bad)
+    return decide(max(worst.values()), CLOSE, "no earlier logit moved", bad)
 
 
 @asks("padding", "Does padding leave the logits alone, whatever stands in it and however long?")
@@ -54,7 +54,7 @@ def padding_is_unread(subject: ModelSubject) -> tuple[bool, float, str]:
         longer = model(F.pad(source, (0, 3), value=PAD), lengths, target)
         numbers.append(gap(longer, model(source, lengths, target)))
     bad = "padding is read: polarity, or the axis, of the padding mask?"
-    return verdict(max(numbers), CLOSE, "no logit moved", bad)
+    return decide(max(numbers), CLOSE, "no logit moved", bad)
 
 
 @asks("alone", "Does a sentence get the same logits alone as in a batch without padding?")
@@ -66,7 +66,7 @@ def batch_is_unseen(subject: ModelSubject) -> tuple[bool, float, str]:
         together = model(source, lengths, target)
         alone = [model(source[i, None], lengths[i, None], target[i, None]) for i in range(5)]
     number = gap(torch.cat(alone), together)
-    return verdict(number, CLOSE, "the same logits", "sentences of a batch mix: a wrong axis?")
+    return decide(number, CLOSE, "the same logits", "sentences of a batch mix: a wrong axis?")
 
 
 @asks("felt", "Does every token that may be read change something?")
@@ -124,7 +124,7 @@ def steps_agree(subject: ModelSubject) -> tuple[bool, float, str]:
             gaps.append(gap(logits, at_once[:, t]))
     first = next((t for t, number in enumerate(gaps) if number > CLOSE), None)
     bad = f"they differ from position {first} on: a position, a mask or a cache of one step?"
-    return verdict(max(gaps), CLOSE, "the same logits", bad)
+    return decide(max(gaps), CLOSE, "the same logits", bad)
 
 
 @asks("repeat", "Does the same input give the same output twice, in use?")
@@ -137,7 +137,7 @@ def repeats_itself(subject: ModelSubject) -> tuple[bool, float, str]:
             torch.manual_seed(seed)
             outputs.append(model(*inputs))
     bad = "twice not the same: a layer made in forward, or dropout that does not hear eval()?"
-    return verdict(gap(*outputs), 0, "the same output", bad)
+    return decide(gap(*outputs), 0, "the same output", bad)
 
 
 def _least(change: Tensor) -> float:
