@@ -2,12 +2,14 @@
 
 import torch
 
+from lib.checks.findings import Finding
 from lib.config import Config
 from lib.data import Vocabulary
 from lib.transformer import Transformer
 from lib.widgets.alignment_player import AlignmentPlayer
 from lib.widgets.beam_explorer import BeamExplorer
 from lib.widgets.bottleneck_explorer import BottleneckExplorer
+from lib.widgets.bug_hunt import BugHunt
 from lib.widgets.complexity_explorer import ComplexityExplorer
 from lib.widgets.families_explorer import FamiliesExplorer
 from lib.widgets.forward_tracer import ForwardTracer, stages_of
@@ -168,10 +170,41 @@ ROWS = {
 }
 
 
+def hunted() -> tuple[dict, dict, dict]:
+    """Three mistakes by three properties, two cases, and a right model, all by hand."""
+
+    def row(name: str, held: bool, number: float | None, message: str) -> tuple[str, Finding]:
+        return name, Finding(name, held, number, message)
+
+    held = row("padding", True, 0.0, "no logit moved")
+    future = row("future", False, 0.31, "an earlier logit sees a later token")
+    matrix = {
+        "NoTargetMask": dict([future, held, row("copied", False, 0.25, "other logits")]),
+        "MinusBillion": dict(
+            [row("future", True, 0.0, "unseen"), held, row("copied", True, 0.0, "same")]
+        ),
+        "UsedBeforeAssigned": dict(
+            row(name, False, None, "it stops: UnboundLocalError: <b>embedded</b>")
+            for name in ("future", "padding", "copied")
+        ),
+    }
+    shown = {
+        "losses": [5.25, 2.5, 0.125],
+        "validation": 0.25,
+        "source": ["two", "<b>euros</b>", "<eos>"],
+        "wanted": ["deux", "euros", "<eos>"],
+        "said": ["deux", "deux"],
+        "map": [[0.75, 0.25, 0.0], [0.125, 0.875, 0.0], [0.0, 0.0, 1.0]],
+    }
+    cases = {"NoTargetMask": shown, "MinusBillion": shown | {"said": [], "validation": 1.5}}
+    return matrix, cases, shown | {"losses": [5.0, 3.0, 1.0], "said": ["deux", "euros"]}
+
+
 SAMPLES = {
     "alignment_player": lambda: AlignmentPlayer(sentences(), sentence=1, step=2),
     "beam_explorer": lambda: BeamExplorer({"yes or no": ROWS}, beam=2, alpha=0.6),
     "bottleneck_explorer": lambda: BottleneckExplorer(bins(), bin=1),
+    "bug_hunt": lambda: BugHunt(*hunted(), case=1),
     "complexity_explorer": lambda: ComplexityExplorer(96, 64, k=5, radius=4, pick="restricted"),
     "families_explorer": lambda: FamiliesExplorer(
         rows_of_families(), position=2, family="decoder-only", shown=2
