@@ -75,7 +75,7 @@ def family_mask(kind: str, rows: Int[Tensor, "batch time"]) -> Bool[Tensor, "...
     Errors: ValueError for another kind.
     Source: Raffel et al. 2020, figure 4. Chapter: 14 (One design, three families).
     """
-    require_kind(kind)
+    _require_kind(kind)
     time = rows.shape[1]
     if kind == "encoder-only":
         return padding_mask((rows != PAD).sum(dim=1), time)
@@ -95,7 +95,7 @@ def family_targets(
     Errors: ValueError for another kind.
     Source: Devlin et al. 2019; Radford et al. 2018. Chapter: 14 (One design, three families).
     """
-    require_kind(kind)
+    _require_kind(kind)
     if kind == "encoder-only":
         return hide(rows, share)
     inputs, targets = rows[:, :-1], rows[:, 1:]
@@ -160,7 +160,7 @@ def train_family(
     Returns: the loss of every step. Errors: ValueError for another kind; those of `train`.
     Source: ours. Chapter: 14 (One design, three families).
     """
-    require_kind(kind)
+    _require_kind(kind)
 
     def stream() -> Iterator[Batch]:
         for batch in endless(pairs, vocab, vocab, batch_size, seed=seed):
@@ -190,10 +190,6 @@ def prefix_lengths_of(rows: Int[Tensor, "batch time"]) -> Int[Tensor, " batch"]:
     return (rows == EOS).int().argmax(dim=1) + 1
 
 
-def require_kind(kind: str) -> None:
-    """Refuse what is not one of the `KINDS`, by a ValueError.
-
-    Chapter: 14 (One design, three families).
-    """
+def _require_kind(kind: str) -> None:
     if kind not in KINDS:
         raise ValueError(f"expected a kind out of {', '.join(KINDS)}, got {kind!r}")

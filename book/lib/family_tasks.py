@@ -17,7 +17,6 @@ from lib.families import (
     joined,
     prefix_lengths_of,
     prefix_mask,
-    require_kind,
 )
 from lib.masks import padding_mask
 
@@ -35,7 +34,6 @@ def guess(
     Errors: ValueError for another kind, or a position that is not in the rows or is their first.
     Source: ours. Chapter: 14 (One design, three families).
     """
-    require_kind(kind)
     if not 0 < position < rows.shape[1]:
         raise ValueError(f"expected a position from 1 to {rows.shape[1] - 1}, got {position}")
     if kind == "encoder-only":
@@ -43,11 +41,10 @@ def guess(
         rows[:, position] = MASK
         return model(rows, family_mask(kind, rows))[:, position].softmax(dim=-1)
     before = rows[:, :position]  # without the first EOS the prefix is all of it
+    mask = family_mask(kind, before)
     if kind == "prefix":
         ended = (before == EOS).any(dim=1)
         mask = prefix_mask(torch.where(ended, prefix_lengths_of(before), position), position)
-    else:
-        mask = family_mask(kind, before)
     return model(before, mask)[:, -1].softmax(dim=-1)
 
 

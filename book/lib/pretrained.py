@@ -174,14 +174,20 @@ def _filled(model: nn.Module, state: dict[str, Tensor], *, tied: bool) -> Any:
 def _size(found: dict[str, Any], name: str, folder: str | Path) -> int:
     size = found.get(name)
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise ValueError(f"{folder}: expected {name} to be a whole number above 0, got {size!r}")
+        raise ValueError(
+            f"{_file(folder)}: expected {name} as a whole number above 0, got {size!r}"
+        )
     return size
+
+
+def _file(folder: str | Path) -> str:
+    return f"{Path(folder).name}/config.json"
 
 
 def _activation(name: str, folder: str | Path) -> str:
     if name not in ACTIVATION_OF:
         wanted = ", ".join(ACTIVATION_OF)
-        raise ValueError(f"{folder}: expected an activation out of {wanted}, got {name!r}")
+        raise ValueError(f"{_file(folder)}: expected an activation out of {wanted}, got {name!r}")
     return ACTIVATION_OF[name]
 
 
@@ -191,6 +197,6 @@ def _require(found: dict[str, Any], folder: str | Path, **wanted: Any) -> None:
         got = found.get(name, None if name == "model_type" else value)
         if got != value:
             raise ValueError(
-                f"{folder}: expected {name} {value!r}, got {got!r}; "
+                f"{_file(folder)}: expected {name} {value!r}, got {got!r}; "
                 "this design would need other modules"
             )

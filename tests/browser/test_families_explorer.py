@@ -83,9 +83,9 @@ def test_each_token_has_its_guesses_and_what_is_asked(stage, position):
     ]
     assert guesses(page) == expected
     cards = page.locator(".fe-card")
-    asks = cards.nth(0).locator("dd").nth(1)
+    asks = cards.nth(0).locator(".fe-text").nth(1)
     expect(asks).to_contain_text("never hidden" if at_end else "hidden in the gap")
-    asks = cards.nth(2).locator("dd").nth(1)
+    asks = cards.nth(2).locator(".fe-text").nth(1)
     expect(asks).to_contain_text("Nothing" if position < PREFIX else "The token after")
     expect(page.locator(".fe-none:visible")).to_have_count(sum(not said for said in expected))
 
@@ -111,7 +111,7 @@ def test_what_is_seen_is_what_the_guess_depends_on(stage, family, position):
 
 def test_a_prefix_asks_nothing_inside_and_the_source_was_never_asked(stage):
     page = stage.show(FamiliesExplorer(rows_of_families(), position=2, shown=4))
-    loss = page.locator(".fe-card").nth(1).locator("dd").nth(1)
+    loss = page.locator(".fe-card").nth(1).locator(".fe-text").nth(1)
     expect(loss).to_contain_text("inside the prefix all is given")
     slide(page, "Prefix", 2)
     expect(loss).to_contain_text("never asked here")

@@ -85,7 +85,7 @@ export default {
         format: () => `${now().t}: ${now().one.tokens[now().t]}` });
       const choice = controls.choice(w, "family", { label: "Show the mask of",
         options: families.map((family) => [family, NAMES[family]]) });
-      const prefix = controls.slider(w, "shown", { label: "Prefix of the decoder-only family",
+      const prefix = controls.slider(w, "shown", { label: "Prefix, decoder-only",
         min: 1, max: most(({ prefix: length }) => length),
         format: () => (now().shown === 1 ? "none" : `${now().shown} tokens`) });
       prefix.input.addEventListener("input", () => w.set({ family: "decoder-only" }));
@@ -96,13 +96,13 @@ export default {
       const key = ui.h("p", { class: "fe-key" });
       const cards = families.map((family) => {
         const title = ui.h("p", { class: "fe-name" });
-        const [sees, loss] = [ui.h("dd", {}), ui.h("dd", {})];
+        const [sees, loss] = [ui.h("p", { class: "fe-text" }), ui.h("p", { class: "fe-text" })];
         const none = ui.h("p", { class: "fe-none", text: "– no guess" });
         const bars = chart.bars({ label: `Guesses of the ${family} model`,
           format: (value) => (value > 0 && value < 0.005 ? "< 1 %" : `${Math.round(100 * value)} %`) });
         const element = ui.h("div", { class: "fe-card" }, title,
-          ui.h("dl", { class: "fe-facts" }, ui.h("dt", { text: "Sees" }), sees,
-            ui.h("dt", { text: "Loss asks" }), loss), bars.element, none);
+          ui.h("div", { class: "fe-facts" }, ui.h("p", { class: "bw-label", text: "Sees" }), sees,
+            ui.h("p", { class: "bw-label", text: "Loss asks" }), loss), bars.element, none);
         return { family, element, title, sees, loss, bars, none };
       });
       const map = grid.cells({ caption: "Mask: which tokens each position may see",
@@ -132,9 +132,8 @@ export default {
           node.setAttribute("aria-label", `${one.tokens[j]}, ${j === t ? "to guess"
             : open[j] ? "seen" : "not seen"}`);
         });
-        key.textContent = `Shaded: what the ${nameOf(family, shown).toLowerCase()} `
-          + `${family === "encoder-decoder" && t < one.prefix ? "reads the source with"
-            : "may look at for the filled token"}. Hatched: what it may not.`;
+        key.textContent = `Underlined: what the ${family} model may look at for the filled token. `
+          + "Hatched: what it may not.";
         const spoken = cards.map((card) => {
           const { sees, loss, said } = ask(card.family, one, t, shown);
           card.title.textContent = nameOf(card.family, shown);
