@@ -35,7 +35,7 @@ def notes(browser: Browser, name: str, width: int):
         page.close()
 
 
-@pytest.mark.parametrize("name", [name for name in CHAPTERS if name != "10_transformer"])
+@pytest.mark.parametrize("name", CHAPTERS)
 def test_a_note_stands_beside_its_paragraph(browser: Browser, name: str):
     found = notes(browser, name, 1200)
     assert found

@@ -132,7 +132,7 @@ def test_the_first_use_in_running_text_becomes_the_link():
 MARGIN = re.compile(r"^```\{margin\}\n(.*?)^```$", re.M | re.S)
 
 
-@pytest.mark.parametrize("name", [name for name in CHAPTERS if name != "10_transformer"])
+@pytest.mark.parametrize("name", CHAPTERS)
 def test_margin_notes_are_few_and_short(name):
     text = markdown(CHAPTERS[name])
     notes = MARGIN.findall(text)
