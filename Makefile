@@ -13,7 +13,7 @@ export TQDM_DISABLE = 1
 export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help book pdf serve test lint gpu unit notebooks site setup setup-test refresh checkpoint bench weigh clean
+.PHONY: help book pdf serve lab test lint gpu unit notebooks site colab setup setup-test refresh checkpoint train bench weigh engines clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | sort | awk -F': ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -123,6 +123,9 @@ bench: .venv/browser.stamp ## compare the library's speed with its peers', and t
 weigh: .venv/browser.stamp book ## what each page costs its reader, and what axe-core finds
 	$(BIN)/python benchmarks/pages.py
 	$(BIN)/python benchmarks/pages.py --axe
+
+engines: book ## open every page in Firefox and WebKit, where they are installed
+	$(BIN)/python scripts/check_engines.py
 
 clean: ## remove what the build made
 	rm -rf _build
