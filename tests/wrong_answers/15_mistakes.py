@@ -122,7 +122,9 @@ def next_token_only(model, source, lengths, target):
             torch.manual_seed(0)
             before = model(source, lengths, target)[:, t - 1]
             torch.manual_seed(0)
-            after = model(source, lengths, changed(target, t))[:, t - 1]
+            other = target.clone()
+            other[:, t] = (target[:, t] + 1) % 23
+            after = model(source, lengths, other)[:, t - 1]
             leaks |= not torch.allclose(before, after, atol=1e-6)
     model.train(training)
     return bool(leaks)

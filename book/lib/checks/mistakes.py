@@ -103,6 +103,9 @@ class _MaskInUseOnly(Specimen):
 
 
 class _FirstSeesLast(Specimen):
+    def __init__(self, *args):
+        super().__init__(*args, n_layers=1)  # a second layer would pass it on to all
+
     def target_mask(self, target_in: Tensor) -> Tensor:
         mask = causal_mask(target_in.shape[1]).clone()
         mask[0, -1] = True

@@ -58,7 +58,7 @@ def weights_are_shares(subject: LayerSubject) -> tuple[bool, float, str]:
     open_rows = mask.any(-1)[:, None].expand(2, 3, 5)
     faults = {
         "masked keys have weight": weights.masked_fill(mask[:, None], 0.0),
-        "rows do not sum to 1": weights.sum(-1) - 1 * open_rows,
+        "rows do not sum to 1": (weights.sum(-1) - 1).masked_fill(~open_rows, 0.0),
         "a row without a key is not 0": weights[~open_rows],
     }
     worst = {what: _largest(fault) for what, fault in reversed(faults.items())}
