@@ -116,6 +116,10 @@ def test_a_prefix_asks_nothing_inside_and_the_source_was_never_asked(stage):
     slide(page, "Prefix", 2)
     expect(loss).to_contain_text("never asked here")
     assert guesses(page)[1] == []
+    page.get_by_role("radio", name="Decoder-only").check()
+    expect(page.locator(".fe-note")).to_have_text("Row 1, two: nothing is guessed here.")
+    slide(page, "Token", 4)
+    expect(page.locator(".fe-note")).to_have_text("The guess is made in row 3, <eos>.")
 
 
 def test_keyboard_alone_reaches_a_token_and_says_it(stage):

@@ -153,9 +153,9 @@ export default {
           : family === "encoder-decoder" && t === one.prefix ? 0 : t - 1; // where the guess is made
         map.update(names.map((_, i) => names.map((__, j) =>
           (allowed(family, one, shown, i, j) ? "on" : "off"))), names, names, at);
-        reading.textContent = family === "encoder-decoder" && t < one.prefix
-          ? `Row ${at}, ${names[at]}: the encoder reads it, and nothing is guessed here.`
-          : `The guess is made in row ${at}, ${names[at]}.`;
+        reading.textContent = ask(family, one, t, shown).said.length
+          ? `The guess is made in row ${at}, ${names[at]}.`
+          : `Row ${at}, ${names[at]}: nothing is guessed here.`;
         w.say(`Token ${names[t]}. ${spoken.join(". ")}`);
       });
 
