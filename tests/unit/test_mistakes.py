@@ -95,7 +95,7 @@ def test_record_says_all_that_the_page_shows(mistake):
 
 
 def test_names_and_pieces_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="expected the name of a mistake.*got 'Nothing'"):
+    with pytest.raises(ValueError, match=r"expected the name of a mistake.*got 'Nothing'"):
         find_mistake("Nothing")
     with pytest.raises(ValueError, match="expected a mistake in a model, got the function bleu"):
         find_mistake("bleu_turned").make(29, 23)
