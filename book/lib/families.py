@@ -56,17 +56,17 @@ class OneStack(nn.Module):
         return self.projection(self.encoder(self.embedding(tokens), mask))
 
 
-def prefix_mask(prefix_lengths: Int[Tensor, " batch"], n: int) -> Bool[Tensor, "batch {n} {n}"]:
+def causal_prefix_mask(prefix: Int[Tensor, " batch"], n: int) -> Bool[Tensor, "batch {n} {n}"]:
     """Let each position see the prefix and all before it: mask[b, i, j] = j < prefix[b] or j <= i.
 
     It lies between two masks: with prefixes of 0 or 1 it is `causal_mask`, with n it allows all.
 
-    Shapes: prefix_lengths (batch). Returns (batch, query, key) with n queries and n keys.
+    Shapes: prefix (batch). Returns (batch, query, key) with n queries and n keys.
     Errors: ValueError for lengths that are not integers, as in `lib.masks.padding_mask`.
     Source: Liu et al. 2018; Raffel et al. 2020, section 3.2.1.
     Chapter: 14 (One design, three families).
     """
-    return padding_mask(prefix_lengths, n) | causal_mask(n, device=prefix_lengths.device)
+    return padding_mask(prefix, n) | causal_mask(n, device=prefix.device)
 
 
 def family_mask(kind: str, rows: Int[Tensor, "batch time"]) -> Bool[Tensor, "..."]:
@@ -80,7 +80,7 @@ def family_mask(kind: str, rows: Int[Tensor, "batch time"]) -> Bool[Tensor, "...
     if kind == "encoder-only":
         return padding_mask((rows != PAD).sum(dim=1), time)
     if kind == "prefix":
-        return prefix_mask(prefix_lengths_of(rows), time)
+        return causal_prefix_mask(prefix_lengths_of(rows), time)
     return causal_mask(time, device=rows.device)
 
 

@@ -12,11 +12,11 @@ from lib.families import (
     KINDS,
     MASK,
     OneStack,
+    causal_prefix_mask,
     family_mask,
     family_targets,
     joined,
     prefix_lengths_of,
-    prefix_mask,
 )
 from lib.masks import padding_mask
 
@@ -44,7 +44,7 @@ def guess(
     mask = family_mask(kind, before)
     if kind == "prefix":
         ended = (before == EOS).any(dim=1)
-        mask = prefix_mask(torch.where(ended, prefix_lengths_of(before), position), position)
+        mask = causal_prefix_mask(torch.where(ended, prefix_lengths_of(before), position), position)
     return model(before, mask)[:, -1].softmax(dim=-1)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from lib.families import prefix_mask
+from lib.families import causal_prefix_mask
 from lib.masks import causal_mask
 from lib.widgets.families_explorer import FAMILIES, FamiliesExplorer
 from tests.widget_samples import rows_of_families
@@ -42,7 +42,7 @@ def wanted_mask(family: str, shown: int) -> list[list[bool]]:
     if family == "encoder-only":
         return torch.ones(n, n, dtype=torch.bool).tolist()
     if family == "decoder-only":
-        return (prefix_mask(torch.tensor([shown]), n)[0]).tolist()
+        return (causal_prefix_mask(torch.tensor([shown]), n)[0]).tolist()
     source, decoder = list(range(1, PREFIX)), [0, *range(PREFIX, n)]
     mask = torch.zeros(n, n, dtype=torch.bool)
     mask[:, source] = True  # the encoder's own, and cross-attention to all of it

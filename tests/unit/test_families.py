@@ -10,12 +10,12 @@ from lib.families import (
     MASK,
     MASK_TOKEN,
     OneStack,
+    causal_prefix_mask,
     family_mask,
     family_targets,
     hide,
     joined,
     joint_vocabulary,
-    prefix_mask,
     train_family,
 )
 from lib.family_tasks import translate_by_continuing
@@ -57,7 +57,7 @@ def test_rows_hold_source_and_translation():
 
 
 def test_prefix_mask_lies_between_causal_and_full():
-    mask = prefix_mask(torch.tensor([0, 1, 3, 7]), 7)
+    mask = causal_prefix_mask(torch.tensor([0, 1, 3, 7]), 7)
     assert mask.shape == (4, 7, 7)
     assert torch.equal(mask[0], causal_mask(7))
     assert torch.equal(mask[1], causal_mask(7))
@@ -66,14 +66,14 @@ def test_prefix_mask_lies_between_causal_and_full():
         for j in range(7):
             assert mask[2, i, j] == (j < 3 or j <= i)
     with unchecked(), pytest.raises(ValueError, match="expected integer lengths"):
-        prefix_mask(torch.tensor([0.5]), 7)
+        causal_prefix_mask(torch.tensor([0.5]), 7)
 
 
 def test_family_masks():
     full = family_mask("encoder-only", ROWS)
     assert torch.equal(full, (ROWS != PAD)[:, None])
     assert torch.equal(family_mask("decoder-only", ROWS), causal_mask(11))
-    assert torch.equal(family_mask("prefix", ROWS), prefix_mask(torch.tensor([5, 4, 3]), 11))
+    assert torch.equal(family_mask("prefix", ROWS), causal_prefix_mask(torch.tensor([5, 4, 3]), 11))
 
 
 def test_what_the_loss_asks_for():

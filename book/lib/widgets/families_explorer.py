@@ -8,7 +8,7 @@ import traitlets
 from torch import nn
 
 from lib.data import BOS, EOS, Pair, Vocabulary, make_batch
-from lib.families import OneStack, joined, prefix_mask
+from lib.families import OneStack, causal_prefix_mask, joined
 from lib.family_tasks import guess
 from lib.widgets import validate
 from lib.widgets.base import BookWidget, quantise, static_table
@@ -132,7 +132,7 @@ def _shifted(row: torch.Tensor, prefix: int) -> torch.Tensor:
 
 def _prefixed(model: OneStack, row: torch.Tensor, prefix: int, length: int, best: Any) -> list:
     """Guesses of a prefix model for the translation, while only `length` tokens see each other."""
-    logits = model(row, prefix_mask(torch.tensor([length]), row.shape[1]))[0]
+    logits = model(row, causal_prefix_mask(torch.tensor([length]), row.shape[1]))[0]
     after = range(prefix, row.shape[1])
     return [[]] * prefix + [best(logits[t - 1].softmax(dim=-1)) for t in after]
 
