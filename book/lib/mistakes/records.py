@@ -7,7 +7,7 @@ from lib.mistakes.mistake import Mistake
 
 SHAPES, MASKS, MODULES = "Shapes and scaling", "Masks", "Modules"
 POSITIONS, TRAINING, DECODING = "Positions", "Training", "Decoding and scoring"
-ARTICLE, DRAFT = "tutorials", "first drafts, ours among them"
+ARTICLE, DRAFT = "tutorials", "first drafts"
 
 MISTAKES = (
     Mistake(
