@@ -26,6 +26,7 @@ from lib.weight_files import read_config, read_weights
 from lib.weight_names import bert_names, gpt2_shapes, gpt2_state
 
 # BERT's pooler and second task serve training alone; position_ids and attn.bias are no weights.
+WITH_A_HEAD = ("MaskedLM", "PreTraining")  # in the names of the classes that have one
 BERT_UNUSED = ("pooler.", "cls.seq_relationship.", "cls.predictions.decoder.", ".position_ids")
 GPT2_UNUSED = (".attn.bias", ".attn.masked_bias", "lm_head.weight")
 ACTIVATION_OF = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh"}
@@ -121,10 +122,13 @@ def load_bert(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Bert
         n_layers=_size(found, "num_hidden_layers", folder),
         max_length=_size(found, "max_position_embeddings", folder),
         activation=_activation(found.get("hidden_act", "gelu"), folder),
-        dropout=found.get("hidden_dropout_prob", 0.1),
+        dropout=_number(found, "hidden_dropout_prob", 0.1, folder),
     )
-    head = any("MaskedLM" in name for name in found.get("architectures") or ())
-    eps, segments = found.get("layer_norm_eps", 1e-12), found.get("type_vocab_size", 2)
+    head = any(kind in str(found.get("architectures")) for kind in WITH_A_HEAD)
+    if head:  # its transform has this function too, and ours is GELU
+        _require(found, folder, hidden_act="gelu")
+    eps = _number(found, "layer_norm_eps", 1e-12, folder)
+    segments = _size({"type_vocab_size": 2} | found, "type_vocab_size", folder)
     model = BertEncoder(config, n_segments=segments, eps=eps, head=head).to(dtype)
     names = bert_names(config.n_layers, head)
     ours = model.state_dict()
@@ -149,11 +153,11 @@ def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Lang
         source_vocab=_size(found, "vocab_size", folder),
         d_model=d_model,
         n_heads=_size(found, "n_head", folder),
-        d_ff=found.get("n_inner") or 4 * d_model,
+        d_ff=4 * d_model if found.get("n_inner") is None else _size(found, "n_inner", folder),
         n_layers=_size(found, "n_layer", folder),
         max_length=_size(found, "n_positions", folder),
         activation=_activation(found.get("activation_function", "gelu_new"), folder),
-        dropout=found.get("resid_pdrop", 0.1),
+        dropout=_number(found, "resid_pdrop", 0.1, folder),
         norm="pre",
         positions="learned",
     )
@@ -180,12 +184,21 @@ def _size(found: dict[str, Any], name: str, folder: str | Path) -> int:
     return size
 
 
+def _number(found: dict[str, Any], name: str, usual: float, folder: str | Path) -> float:
+    number = found.get(name, usual)
+    if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number < 1:
+        raise ValueError(
+            f"{_file(folder)}: expected {name} as a number from 0 to below 1, got {number!r}"
+        )
+    return number
+
+
 def _file(folder: str | Path) -> str:
     return f"{Path(folder).name}/config.json"
 
 
-def _activation(name: str, folder: str | Path) -> str:
-    if name not in ACTIVATION_OF:
+def _activation(name: Any, folder: str | Path) -> str:
+    if not isinstance(name, str) or name not in ACTIVATION_OF:
         wanted = ", ".join(ACTIVATION_OF)
         raise ValueError(f"{_file(folder)}: expected an activation out of {wanted}, got {name!r}")
     return ACTIVATION_OF[name]

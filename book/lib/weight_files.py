@@ -50,7 +50,7 @@ def read_weights(
         names that may be in the file and are left there; dtype, what the tensors are turned to.
     Returns: the tensors under the names of `wanted`.
     Errors: ValueError for a file that is missing or broken, a tensor that is missing, left over,
-        of another shape, or not of real numbers.
+        stored twice, of another shape, or not of real numbers.
     Source: ours. Chapter: 14 (One design, three families).
     """
     from safetensors import SafetensorError, safe_open  # only who loads weights needs safetensors
@@ -64,7 +64,14 @@ def read_weights(
         raise ValueError(f"expected a file {path}, got {got}; take a model that is stored as one")
     try:
         with safe_open(str(path), "pt") as file:
-            names = {_plain_name(name, prefix): name for name in file.keys()}  # noqa: SIM118
+            stored = list(file.keys())
+            names = {_plain_name(name, prefix): name for name in stored}
+            twice = sorted(set(stored) - set(names.values()))
+            if twice:
+                raise ValueError(
+                    f"{path}: expected each tensor once, got {twice[0]} beside "
+                    f"{names[_plain_name(twice[0], prefix)]}; {REMEDY}"
+                )
             shapes = {
                 plain: tuple(file.get_slice(name).get_shape()) for plain, name in names.items()
             }

@@ -132,7 +132,9 @@ def test_gpt2_small_s_count(tmp_path):
     assert sum(p.numel() for p in model.parameters()) == 124_439_808
 
 
-@pytest.mark.parametrize("kind", ["bert of MiniLM's size", "bert, masked", "gpt2"])
+@pytest.mark.parametrize(
+    "kind", ["bert of MiniLM's size", "bert, masked", "bert, two tasks", "gpt2"]
+)
 @pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS)
 def test_equal_to_transformers_itself(kind, dtype, tolerance, tmp_path):
     transformers = pytest.importorskip("transformers", reason="needs the package transformers")
@@ -142,8 +144,9 @@ def test_equal_to_transformers_itself(kind, dtype, tolerance, tmp_path):
         theirs = transformers.GPT2LMHeadModel(
             transformers.GPT2Config(**sizes, bos_token_id=1, eos_token_id=2)
         )
-    elif kind == "bert, masked":
-        theirs = transformers.BertForMaskedLM(
+    elif kind != "bert of MiniLM's size":
+        task = {"bert, masked": "BertForMaskedLM", "bert, two tasks": "BertForPreTraining"}[kind]
+        theirs = getattr(transformers, task)(
             transformers.BertConfig(vocab_size=97, hidden_size=48, num_attention_heads=4,
                                     intermediate_size=67, num_hidden_layers=3)
         )  # fmt: skip
@@ -164,11 +167,13 @@ def test_equal_to_transformers_itself(kind, dtype, tolerance, tmp_path):
             assert_close(load_gpt2(tmp_path, dtype=dtype)(tokens), theirs(tokens).logits, tolerance)
             return
         model = load_bert(tmp_path, dtype=dtype)
-        hidden, said = model(tokens, lengths), theirs(tokens, at.long())
-        if kind == "bert, masked":
-            assert_close(model.logits(hidden)[at], said.logits[at], tolerance)
-        else:
+        segments = (torch.arange(17) >= lengths[:, None] // 2).long()
+        hidden, said = model(tokens, lengths, segments), theirs(tokens, at.long(), segments)
+        if kind == "bert of MiniLM's size":
             assert_close(hidden[at], said.last_hidden_state[at], tolerance)
+        else:
+            logits = said.logits if kind == "bert, masked" else said.prediction_logits
+            assert_close(model.logits(hidden)[at], logits[at], tolerance)
 
 
 def test_heads_of_a_loaded_model_can_be_looked_at():
@@ -207,6 +212,14 @@ def test_a_model_without_a_head_gives_no_logits():
         (BERT, {"num_hidden_layers": 1}, r"no tensor encoder\.layer\.1.* \(16 left over"),
         (BERT, {"intermediate_size": 21}, r"of shape \(21, 12\), got \(20, 12\)"),
         (BERT, {"architectures": ["BertModel"]}, r"no tensor cls\.predictions"),
+        (BERT, {"hidden_act": "relu"}, "expected hidden_act 'gelu', got 'relu'"),
+        (BERT, {"hidden_act": ["gelu"], "architectures": None}, r"an activation .* got \['gelu'\]"),
+        (BERT, {"layer_norm_eps": "1e-12"}, "layer_norm_eps as a number .* got '1e-12'"),
+        (BERT, {"hidden_dropout_prob": None}, "hidden_dropout_prob as a number .* got None"),
+        (BERT, {"type_vocab_size": "2"}, "type_vocab_size as a whole number above 0, got '2'"),
+        (BERT, {"architectures": 5}, r"no tensor cls\.predictions"),
+        (GPT2, {"n_inner": "20"}, "n_inner as a whole number above 0, got '20'"),
+        (GPT2, {"resid_pdrop": 1.5}, "resid_pdrop as a number from 0 to below 1, got 1.5"),
         (GPT2, {"n_layer": 3}, r"expected a tensor h\.2\..* \(12 missing"),
         (GPT2, {"n_inner": None}, r"of shape \(12, 48\), got \(12, 20\)"),
         (GPT2, {"scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx False, got True"),

@@ -51,6 +51,34 @@ def test_what_is_not_used_may_be_there_and_nothing_else(folder):
         load_bert(folder)
 
 
+def test_a_tensor_under_two_names(folder):
+    name = "bert.embeddings.LayerNorm.weight"
+    whole = load_file(folder / "model.safetensors")
+    for other in (name.removeprefix("bert."), name.replace("weight", "gamma")):
+        change(folder, lambda _, other=other: whole | {other: whole[name] + 1})
+        with pytest.raises(ValueError, match=r"each tensor once, got .*Norm.* beside .*Norm"):
+            load_bert(folder)
+
+
+def test_buffers_of_older_folders_are_passed_over(folder):
+    before = load_bert(folder).state_dict()
+    change(folder, lambda w: w | {"bert.embeddings.position_ids": torch.arange(13)[None]})
+    after = load_bert(folder).state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    shutil.rmtree(folder)
+    shutil.copytree(GPT2, folder)
+    before = load_gpt2(folder).state_dict()
+    change(
+        folder,
+        lambda w: (
+            {name.removeprefix("transformer."): tensor for name, tensor in w.items()}
+            | {"h.0.attn.bias": torch.ones(1, 1, 7, 7), "h.0.attn.masked_bias": torch.tensor(-1e4)}
+        ),
+    )
+    after = load_gpt2(folder).state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
 @pytest.mark.parametrize("load", [load_bert, load_gpt2])
 def test_no_folder(load, tmp_path):
     with pytest.raises(ValueError, match=r"expected a file .*config\.json, got No such file"):
