@@ -51,6 +51,27 @@ def test_the_librarys_layer_has_every_property():
     assert found.caught == []
 
 
+def test_copied_sees_a_bias_that_was_forgotten():
+    class Forgets(PlainAttention):
+        def __init__(self, *sizes):
+            super().__init__(*sizes)
+            nn.init.zeros_(self.w_o.bias)  # as many begin: what is forgotten is 0 at first
+
+        def output(self, joined):
+            return joined @ self.w_o.weight.T
+
+    (found,) = check_attention_layer(Forgets, reference=ours, only=("copied layer",))
+    assert not found.held
+
+    class ForgetsToo(Specimen):
+        def project(self, x):
+            return super().project(x) - self.decoder["layers"][0]["feed_forward"].norm.bias[0]
+
+    reference = Specimen.reference
+    found = check_model(lambda: ForgetsToo(29, 23), 29, 23, reference=reference, only=("copied",))
+    assert found.caught == ["copied"]
+
+
 def test_count_and_copied_are_asked_only_with_something_to_compare():
     names = [
         f.name for f in check_model(lambda: Specimen(29, 23), 29, 23, only=("count", "copied"))

@@ -127,6 +127,14 @@ def gap(one: Tensor, other: Tensor) -> float:
     return (one - other).abs().max().item() / scale if one.numel() else 0.0
 
 
+@torch.no_grad()
+def stir(module: nn.Module) -> None:
+    """Move every parameter a little, so that no gain is 1 and no bias 0 as in a fresh module."""
+    draw = torch.Generator().manual_seed(0)
+    for parameter in module.parameters():
+        parameter.add_(0.1 * torch.randn(parameter.shape, generator=draw).to(parameter))
+
+
 def another(tokens: Tensor, vocab: int) -> Tensor:
     """Another word in each place, none of them special."""
     return EOS + 1 + (tokens - EOS).clamp(min=0) % (vocab - EOS - 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lib.checks.findings import CLOSE, Finding, asks, decide, gap
+from lib.checks.findings import CLOSE, Finding, asks, decide, gap, stir
 
 SPREADS = ((24, 3), (96, 3), (96, 12))  # d_in and heads
 
@@ -33,12 +33,13 @@ def _normal(*shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-@asks("sizes", "Does it run on sizes no two of which are equal?")
+@asks("sizes", "Does it run on sizes no two of which are equal, and on a single token?")
 def layer_runs(subject: LayerSubject) -> tuple[bool, float, str]:
-    """(batch, query, d_out) for d_in unlike d_out, and as many queries as keys or not."""
+    """(batch, query, d_out) for d_in unlike d_out, and as many keys as queries, more, or fewer."""
     layer = subject.layer(12, 3, 20)
     with torch.no_grad():
-        outputs = (layer(_normal(2, 5, 12)), layer(_normal(2, 5, 12), _normal(2, 7, 12)))
+        outputs = [layer(_normal(2, 5, 12))]
+        outputs += [layer(_normal(2, 5, 12), _normal(2, keys, 12)) for keys in (7, 1)]
     shapes = [tuple(output.shape) for output in outputs]
     wrong = [shape for shape in shapes if shape != (2, 5, 20)]
     bad = f"expected (batch, query, d_out) = (2, 5, 20), got {wrong[:1]}"
@@ -97,10 +98,11 @@ def half_is_enough(subject: LayerSubject) -> tuple[bool, float, str]:
 
 @asks("copied layer", "Does a right layer with the same weights give the same, d_in unlike d_out?")
 def copied_layer_agrees(subject: LayerSubject) -> tuple[bool, float, str] | None:
-    """Load the weights into the reference and compare."""
+    """Stir the weights, load them into the reference and compare."""
     if subject.reference is None:
         return None
     layer, other, x = subject.layer(12, 3, 20), subject.reference(12, 3, 20), _normal(2, 5, 12)
+    stir(layer)
     other.load_state_dict(layer.state_dict())
     with torch.no_grad():
         number = gap(layer(x), other(x))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook
 
-from lib.checks.findings import CLOSE, ModelSubject, asks, decide, gap
+from lib.checks.findings import CLOSE, ModelSubject, asks, decide, gap, stir
 from lib.data import EOS
 
 NEAR_LN = 1.0  # how far from ln V the first loss may be
@@ -134,10 +134,11 @@ def learns_by_heart(subject: ModelSubject) -> tuple[bool, float, str]:
 
 @asks("copied", "Does a right model with the same weights give the same?")
 def copy_agrees(subject: ModelSubject) -> tuple[bool, float, str] | None:
-    """Load the weights into the reference and compare the logits."""
+    """Stir the weights, load them into the reference and compare the logits."""
     if subject.reference is None:
         return None
     model, inputs = subject.model(), subject.batch()
+    stir(model)
     other = subject.reference(model).eval()
     other.load_state_dict(model.state_dict())
     with torch.no_grad():

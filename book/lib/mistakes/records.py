@@ -45,7 +45,7 @@ MISTAKES = (
     ),
     Mistake(
         attention.HeadsOnSlices, "Heads on slices", SHAPES, ARTICLE, "count",
-        "It trains as well as the right one.",
+        "It learns, if a little less well than the right one.",
         "A head sees d_k features of its input, not all d_model, and all heads share one matrix.",
         "split(w_q(x)), not w_q(split(x))",
     ),
@@ -132,7 +132,7 @@ MISTAKES = (
     ),
     Mistake(
         model.PositionsDropped, "Positions dropped", POSITIONS, DRAFT, "order",
-        "Words in a wrong order, now and then.",
+        "Hardly anything, where the sentences are short.",
         "x.add(y) returns the sum and leaves x alone.",
         "x = x + positions",
     ),
