@@ -82,6 +82,18 @@ def test_the_right_name_shows_code_and_reason(stage):
     expect(page.locator(".bh-code:visible")).to_have_count(0)
 
 
+def test_a_hunt_by_keys_keeps_its_place(stage):
+    page = stage.show(hunt())
+    page.get_by_label("Property to test").select_option("future")
+    page.get_by_role("button", name="Test it").press("Enter")
+    expect(page.locator(".bh-results:visible li")).to_have_count(1)
+    expect(page.get_by_label("Property to test")).to_be_focused()
+    page.get_by_label("Your diagnosis").select_option("NoTargetMask")
+    page.get_by_role("button", name="Name it").press("Enter")
+    expect(page.locator(".bh-verdict")).to_contain_text("found with one test")
+    expect(page.get_by_label("Your diagnosis")).to_be_focused()
+
+
 def test_the_answer_can_be_had(stage):
     page = stage.show(hunt(case=1))
     page.get_by_role("button", name="Show the answer").click()

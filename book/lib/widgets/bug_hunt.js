@@ -65,7 +65,8 @@ export default {
         return ui.h("li", { class: `bh-line ${held ? "bh-bad" : "bh-good"}` },
           ui.h("span", { class: "bh-sign", "aria-hidden": "true", text: held ? sign : "✓" }),
           ui.h("span", {}, ui.h("strong", { text: names[k] }), ` ${words}`,
-            number === null ? "" : ` (${shorter(number)})`, `: ${messages[message]}.`));
+            number === null ? "" : ` (${shorter(number)})`,
+            `: ${messages[message].replace(/[^?.]$/, "$&.")}`));
       };
       /** All about one mistake: its code, where it stood, why it is wrong. */
       const about = ({ title, group, source, looks, why, mended, code }) => [
@@ -101,16 +102,22 @@ export default {
         ["Source", "It says", "Reference", "Training loss", "Held-out loss"].map(sentence);
       const test = controls.select(w, "test", { label: "Property to test",
         options: properties.map(({ name, question }) => [name, `${name}: ${question}`]) });
-      const run = ui.button("Test it", () => {
+      /** After a key press, from a button that is now disabled back to its list. */
+      const back = (event, list) => event.detail === 0 && list.input.focus();
+      const run = ui.button("Test it", (event) => {
         const k = names.indexOf(w.get("test"));
         if (!asked().includes(k)) w.set({ asked: [...asked(), k].join(".") });
+        back(event, test);
       }, { primary: true });
       const results = ui.h("ul", { class: "bh-results" });
       const none = ui.h("p", { class: "bw-note", text: "No property tested yet." });
       const guesses = [...mistakes].sort((a, b) => a.title.localeCompare(b.title));
       const guess = controls.select(w, "guess", { label: "Your diagnosis", options: [
         ["", "Choose a mistake"], ...guesses.map(({ name, title }) => [name, title])] });
-      const name = ui.button("Name it", () => w.set({ named: w.get("guess") }), { primary: true });
+      const name = ui.button("Name it", (event) => {
+        w.set({ named: w.get("guess") });
+        back(event, guess);
+      }, { primary: true });
       const give = ui.button("Show the answer", () => w.set({ shown: true }));
       const verdict = ui.h("p", { class: "bh-verdict" });
       const solution = ui.part("The mistake");
