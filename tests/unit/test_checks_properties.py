@@ -197,3 +197,12 @@ def test_a_module_in_a_dictionary_stays_behind():
     (found,) = check_model(lambda: Kept(29, 23), 29, 23, only=("moves",))
     assert not found.held
     assert "Kept.extra" in found.message
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"d_model": 128, "n_heads": 8, "d_ff": 512, "n_layers": 3}]
+)
+def test_right_models_of_any_size_learn_by_heart(changes):
+    """Dropout and width may not be mistaken for a mistake."""
+    sizes = {"d_model": 24, "n_heads": 3, "d_ff": 37, "n_layers": 2} | changes
+    check_model(lambda: Transformer(Config(29, 31, **sizes)), 29, 31, only=["one batch"]).insist()

@@ -13,7 +13,8 @@ from lib.checks.findings import CLOSE, ModelSubject, asks, decide, gap, stir
 from lib.data import EOS
 
 NEAR_LN = 1.0  # how far from ln V the first loss may be
-OVERFIT_STEPS, OVERFIT_LOSS = 60, 0.1
+OVERFIT_STEPS, OVERFIT_LOSS = 100, 0.1
+OVERFIT_RATES = (1e-2, 1e-3, 3e-4, 1e-4)
 
 
 @asks("saved", "Does a fresh model that loads the saved weights give the same?")
@@ -118,18 +119,17 @@ def first_loss_is_a_guess(subject: ModelSubject) -> tuple[bool, float, str]:
 
 @asks("one batch", "Can it learn one small batch by heart?")
 def learns_by_heart(subject: ModelSubject) -> tuple[bool, float, str]:
-    """60 steps of Adam on five sentences: the last loss must be below 0.1."""
-    model, (source, lengths, target) = subject.model().train(), subject.batch(6)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(OVERFIT_STEPS):
-        logits = model(source, lengths, target[:, :-1])
-        loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    good = f"learnt by heart in {OVERFIT_STEPS} steps"
-    bad = f"not below {OVERFIT_LOSS} after {OVERFIT_STEPS} steps: does a gradient flow?"
-    return decide(loss.item(), OVERFIT_LOSS, good, bad)
+    """Adam on five sentences, without dropout: within 100 steps the loss must fall below 0.1.
+
+    A deep or wide model needs a smaller rate, so each of four gets its chance.
+    """
+    least = math.inf
+    for rate in OVERFIT_RATES:
+        least = min(least, _least_loss(subject, rate))
+        if least < OVERFIT_LOSS:
+            break
+    bad = f"not below {OVERFIT_LOSS} within {OVERFIT_STEPS} steps: does a gradient flow?"
+    return decide(least, OVERFIT_LOSS, "learnt by heart", bad)
 
 
 @asks("copied", "Does a right model with the same weights give the same?")
@@ -145,3 +145,20 @@ def copy_agrees(subject: ModelSubject) -> tuple[bool, float, str] | None:
         number = gap(model(*inputs), other(*inputs))
     bad = "the same weights give other logits: look at every formula"
     return decide(number, CLOSE, "the reference gives the same logits", bad)
+
+
+def _least_loss(subject: ModelSubject, rate: float) -> float:
+    """Train on one batch until it is known by heart, or the steps are used up."""
+    model, (source, lengths, target) = subject.model().eval(), subject.batch(6)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    least = math.inf
+    for _ in range(OVERFIT_STEPS):
+        logits = model(source, lengths, target[:, :-1])  # no dropout; gradients flow all the same
+        loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
+        least = min(least, loss.item())
+        if least < OVERFIT_LOSS:
+            break
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return least
