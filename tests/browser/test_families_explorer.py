@@ -150,3 +150,14 @@ def test_a_shorter_sentence_keeps_its_place_in_range(stage):
 def test_right_guess_is_marked_by_a_sign(stage):
     page = stage.show(FamiliesExplorer(rows_of_families(), position=5))
     expect(page.locator(".bw-bar-note")).to_have_text(["✓ right"] * 3)
+
+
+def test_inside_a_prefix_all_of_it_is_seen_and_the_key_names_the_prefix_model(stage):
+    page = stage.show(FamiliesExplorer(rows_of_families(), family="decoder-only", position=2))
+    key = page.locator(".fe-key")
+    expect(key).to_contain_text("what the decoder-only model may")
+    assert page.locator(".fe-row > .fe-seen").all_inner_texts() == TOKENS[:2]
+    slide(page, "Prefix, decoder-only", PREFIX)
+    expect(key).to_contain_text("what the prefix model may")
+    assert page.locator(".fe-row > .fe-seen").all_inner_texts() == [TOKENS[0], TOKENS[1], TOKENS[3]]
+    expect(page.locator(".fe-card").nth(1)).to_contain_text(f"All {PREFIX} tokens of the prefix.")

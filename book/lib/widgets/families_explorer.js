@@ -13,11 +13,11 @@ function allowed(family, one, shown, i, j) {
 }
 
 /** What a guess at token t can draw on: the positions that reach the place where it is made. */
-function visible(family, one, t) {
+function visible(family, one, t, shown) {
   return one.tokens.map((_, j) => {
     if (family === "encoder-only") return j !== t;
     if (family === "encoder-decoder" && t < one.prefix) return j > 0 && j < one.prefix;
-    return j < t;
+    return j < t || (family === "decoder-only" && t < shown && j < shown);
   });
 }
 
@@ -42,8 +42,11 @@ function ask(family, one, t, shown) {
   if (shown === 1) {
     return { sees: `The left side, up to “${before}”.`, loss: `The token after “${before}”.`, said };
   }
+  if (t < shown) {
+    return { sees: `All ${shown} tokens of the prefix.`,
+      loss: "Nothing: inside the prefix all is given.", said: [] };
+  }
   const sees = `The left side; its first ${shown} tokens see each other.`;
-  if (t < shown) return { sees, loss: "Nothing: inside the prefix all is given.", said: [] };
   if (inSource) {
     return { sees, loss: `The token after “${before}”; but this model was trained with the whole `
       + "source as prefix, and never asked here.", said: [] };
@@ -121,7 +124,7 @@ export default {
               click: () => w.set({ position: j }) }))));
           built = one;
         }
-        const open = visible(family, one, t);
+        const open = visible(family, one, t, shown);
         [...row.children].forEach((node, j) => {
           node.classList.toggle("fe-seen", open[j] && j !== t);
           node.classList.toggle("fe-unseen", !open[j] && j !== t);
@@ -132,7 +135,8 @@ export default {
           node.setAttribute("aria-label", `${one.tokens[j]}, ${j === t ? "to guess"
             : open[j] ? "seen" : "not seen"}`);
         });
-        key.textContent = `Underlined: what the ${family} model may look at for the filled token. `
+        const kind = family === "decoder-only" && shown > 1 ? "prefix" : family;
+        key.textContent = `Underlined: what the ${kind} model may look at for the filled token. `
           + "Hatched: what it may not.";
         const spoken = cards.map((card) => {
           const { sees, loss, said } = ask(card.family, one, t, shown);
