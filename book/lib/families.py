@@ -63,7 +63,7 @@ def causal_prefix_mask(prefix: Int[Tensor, " batch"], n: int) -> Bool[Tensor, "b
 
     Shapes: prefix (batch). Returns (batch, query, key) with n queries and n keys.
     Errors: ValueError for lengths that are not integers, as in `lib.masks.padding_mask`.
-    Source: Liu et al. 2018; Raffel et al. 2020, section 3.2.1.
+    Source: Raffel et al. 2020, section 3.2.1.
     Chapter: 14 (One design, three families).
     """
     return padding_mask(prefix, n) | causal_mask(n, device=prefix.device)
