@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from lib.data import PAD
 from lib.decoding import store_by_columns
+from lib.precision import low_precision
 from lib.training import token_loss
 from lib.windowed import windowed_attention
 
@@ -47,7 +48,7 @@ def trainer(
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=fused)
 
     def step() -> None:
-        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        with low_precision(source.device, torch.bfloat16 if bf16 else None):
             if real_only:
                 logits = model.real_logits(source, lengths, target_in, lengths)[None]
                 target = target_out[target_out != PAD][None]

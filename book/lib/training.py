@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from lib.data import PAD, Batch, Pair, Vocabulary, batches
 from lib.pictures import Strips
+from lib.precision import low_precision
 from lib.schedules import Schedule, cosine
 
 __all__ = [
@@ -229,7 +230,7 @@ def _teacher_forcing(
 ) -> tuple[Float[Tensor, "rows time vocab"], Int[Tensor, "rows time"]]:
     """The logits and the tokens to say: those of the batch, or the real ones alone in one row."""
     inputs, target = (batch.source, batch.source_lengths, batch.target_in), batch.target_out
-    with torch.autocast(target.device.type, autocast, enabled=autocast is not None):
+    with low_precision(target.device, autocast):
         if real_only:
             real = target != PAD
             logits, target = model.real_logits(*inputs, real.sum(dim=1))[None], target[real][None]
