@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lib.config import Config
-from lib.data import BOS, EOS, PAD, Pair, make_batch
+from lib.data import BOS, EOS, PAD
 from lib.families import (
     KINDS,
     MASK,
@@ -14,22 +14,14 @@ from lib.families import (
     family_mask,
     family_targets,
     hide,
-    joined,
-    joint_vocabulary,
     train_family,
 )
 from lib.family_tasks import translate_by_continuing
 from lib.language_model import LanguageModel
 from lib.masks import causal_mask
+from tests.family_samples import PAIRS, ROWS, VOCAB
 from tests.helpers import assert_close, unchecked
 
-PAIRS = [
-    Pair(("two", "weeks", "ago"), ("il", "y", "a", "deux", "semaines")),
-    Pair(("two", "euros"), ("deux", "euros")),
-    Pair(("ago",), ("il", "y", "a")),
-]
-VOCAB = joint_vocabulary(PAIRS)
-ROWS = joined(make_batch(PAIRS, VOCAB, VOCAB))
 CONFIG = Config(len(VOCAB), d_model=12, n_heads=3, d_ff=7, n_layers=2, dropout=0.0, norm="pre",
                 positions="rotary")  # fmt: skip
 

@@ -5,18 +5,11 @@ import torch
 
 from lib.config import Config
 from lib.data import BOS, EOS, PAD, Pair, make_batch
-from lib.families import KINDS, OneStack, family_mask, joined, joint_vocabulary
+from lib.families import KINDS, OneStack, family_mask, joined
 from lib.family_tasks import guess, guess_by_scoring, translate_by_continuing
 from lib.masks import causal_mask
+from tests.family_samples import PAIRS, ROWS, VOCAB
 from tests.helpers import assert_close, unchecked
-
-PAIRS = [
-    Pair(("two", "weeks", "ago"), ("il", "y", "a", "deux", "semaines")),
-    Pair(("two", "euros"), ("deux", "euros")),
-    Pair(("ago",), ("il", "y", "a")),
-]
-VOCAB = joint_vocabulary(PAIRS)
-ROWS = joined(make_batch(PAIRS, VOCAB, VOCAB))
 
 
 @pytest.fixture
