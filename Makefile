@@ -84,14 +84,14 @@ lint: .venv/test.stamp
 	$(BIN)/zizmor --offline --quiet .github
 
 unit: .venv/test.stamp
-	$(PYTEST) tests --ignore=tests/browser --ignore=tests/test_book.py -m "not colab" -n $(WORKERS) --dist worksteal
+	$(PYTEST) tests --ignore=tests/browser -m "not colab" -n $(WORKERS) --dist worksteal
 
 notebooks: .venv/test.stamp
-	$(PYTEST) --nbval --nbval-current-env --nbval-sanitize-with tests/nbval.cfg --nbval-cell-timeout=300 \
+	$(PYTEST) --nbval --nbval-current-env --nbval-sanitize-with tests/notebooks/nbval.cfg --nbval-cell-timeout=300 \
 	  --timeout=600 -n $(WORKERS) --dist loadfile -o addopts= -o filterwarnings= $(NOTEBOOKS)
 
 site: setup-test book
-	$(PYTEST) tests/browser tests/test_book.py -n $(WORKERS) --dist worksteal
+	$(PYTEST) tests/browser -n $(WORKERS) --dist worksteal
 
 gpu: setup-test ## the notebooks and the GPU tests on this machine's GPU
 	@$(BIN)/python -c "import sys, torch; torch.cuda.is_available() or sys.exit('expected a CUDA device, found none')"
@@ -110,7 +110,7 @@ checkpoint: .venv/test.stamp ## train the model that comes with the book again (
 	$(BIN)/python scripts/make_checkpoint.py
 
 train: .venv/test.stamp ## train a Transformer: make train ARGS="--data DIR --source de --target en"
-	@env -u TQDM_DISABLE PYTHONPATH=book $(BIN)/python -m lib.train $(ARGS)
+	@env -u TQDM_DISABLE PYTHONPATH=book $(BIN)/python -m train $(ARGS)
 
 # d2l pins packages of 2023 that clash with ours and that no model needs: so without its requirements.
 bench: .venv/browser.stamp ## compare the library's speed with its peers', and the page's with torch (about a quarter of an hour)

@@ -17,13 +17,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 import nbformat
 
-from lib.batching import BatchStream
-from lib.data import make_batch
+from lib.data import BatchStream, make_batch
 from lib.decoding import translate
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
-from lib.schedules import cosine, paper_schedule, warm_up
-from lib.training import train, validation_loss
+from lib.training import cosine, paper_schedule, train, validation_loss, warm_up
 from lib.transformer import Transformer
 
 CHAPTER = Path(__file__).resolve().parent.parent / "book" / "11_training.ipynb"

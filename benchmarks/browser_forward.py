@@ -28,14 +28,14 @@ import torch
 from ext import book_widgets
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from lib.config import Config
-from lib.data import EOS, Pair, Vocabulary, translation_pairs
+from kit.transformer.forward_tracer import ForwardTracer
+from kit.transformer.packing import pack_model
+from kit.transformer.tracing import stages_of
+from lib.checkpoints import load_published
+from lib.data import EOS, Pair, Vocabulary
 from lib.decoding import greedy
-from lib.published import load_published
-from lib.transformer import Transformer
-from lib.widgets.forward_tracer import ForwardTracer
-from lib.widgets.packing import pack_model
-from lib.widgets.tracing import stages_of
+from lib.transformer import Config, Transformer
+from lib.translation import translation_pairs
 from tests.browser.conftest import FLAGS
 from tests.paths import BOOK
 

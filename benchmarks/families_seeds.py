@@ -25,15 +25,16 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from lib import families, family_tasks
-from lib.config import Config
-from lib.data import make_batch, translation_pairs
+from kit.families import families
+from kit.families import families as family_tasks
+from lib.attention import attention_maps
+from lib.data import make_batch
 from lib.decoding import translate
-from lib.maps import attention_maps
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, endless, train
-from lib.transformer import Transformer
+from lib.transformer import Config, Transformer
+from lib.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "dropout": 0.0, "norm": "pre"}
 LR, N_SCORED = 2e-3, 60

@@ -14,12 +14,11 @@ from sizes import RECURRENT_SIZES, SIZES, RecurrentSize, Size
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from kit.complexity.layers import windowed_attention
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from lib.data import PAD
 from lib.decoding import store_by_columns
-from lib.precision import low_precision
-from lib.training import token_loss
-from lib.windowed import windowed_attention
+from lib.training import low_precision, token_loss
 
 Work = dict[str, Callable[[], object]]
 Table = Iterator[tuple[str, str, Work]]  # what is done, who is 1.00, and who does it

@@ -20,13 +20,13 @@ from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from lib.config import Config
-from lib.data import PAD, Batch, Pair, Vocabulary, make_batch, translation_pairs
+from lib.data import PAD, Batch, Pair, Vocabulary, make_batch
 from lib.decoding import greedy
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, token_loss, train
-from lib.transformer import Transformer
+from lib.transformer import Config, Transformer
+from lib.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0}
 BATCH_SIZE, LR, WARMUP = 32, 4e-3, 50

@@ -1,4 +1,4 @@
-"""Multi30k, German to English: train by `python -m lib.train`, translate greedily and with a beam.
+"""Multi30k, German to English: train by `python -m train`, translate greedily and with a beam.
 
     python benchmarks/multi30k.py DIR [--out runs/multi30k] [--epochs 10]
 
@@ -27,7 +27,7 @@ from lib.data import read_parallel
 from lib.decoding import translate
 from lib.metrics import bleu
 from lib.notebook import best_device
-from lib.train import main as train
+from train.__main__ import main as train
 
 OPTIONS = {
     "source": "de",

@@ -17,13 +17,13 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from lib.config import Config
-from lib.data import Batch, Vocabulary, make_batch, translation_pairs
+from lib.data import Batch, Vocabulary, make_batch
 from lib.decoding import translate
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, endless, token_loss, train
-from lib.transformer import Transformer
+from lib.transformer import Config, Transformer
+from lib.translation import translation_pairs
 
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "dropout": 0.0, "tied": False}
 COLUMNS = ("layers", "norm", "warm-up", "seed", "last/first", "after", "loss", "exact", "s")

@@ -15,15 +15,13 @@ from d2l_peer import D2l
 from sizes import LONGEST, RecurrentSize, Size
 from torch import Tensor, nn
 
-from lib.beam import beam_search
-from lib.checks.transformer import torch_masks
-from lib.config import Config
+from kit.shared.torch_weights import torch_masks
 from lib.data import BOS, EOS, PAD
-from lib.decoding import greedy
+from lib.decoding import beam_search, greedy
 from lib.layers import Embedding
 from lib.masks import padding_mask
 from lib.positions import make_positions
-from lib.transformer import Transformer
+from lib.transformer import Config, Transformer
 
 
 class Ours(nn.Module):

@@ -21,12 +21,16 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from lib.characters import character_vocabulary, loss_by_position, python_topics, train_on_text
-from lib.config import Config
-from lib.language_model import LanguageModel
+from kit.positions.characters import (
+    character_vocabulary,
+    loss_by_position,
+    python_topics,
+    train_on_text,
+)
 from lib.masks import causal_mask, window_mask
 from lib.notebook import seed_everything
 from lib.positions import SCHEMES
+from lib.transformer import Config, LanguageModel
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0, "norm": "pre"}
 LENGTH, LONGEST, LR = 64, 256, 6e-3

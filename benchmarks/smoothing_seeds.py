@@ -20,14 +20,13 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from lib.config import Config
-from lib.data import PAD, Pair, Vocabulary, make_batch, translation_pairs
+from lib.data import PAD, Pair, Vocabulary, make_batch
 from lib.decoding import translate
-from lib.losses import label_smoothed_loss
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, token_loss, train
-from lib.transformer import Transformer
+from lib.training import cosine, endless, label_smoothed_loss, token_loss, train
+from lib.transformer import Config, Transformer
+from lib.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0}
 BATCH_SIZE, LR, WARMUP = 32, 2e-3, 50

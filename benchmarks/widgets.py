@@ -24,18 +24,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 from ext import book_widgets
 from playwright.sync_api import Page, sync_playwright
 
-from lib.widgets.base import BookWidget
-from lib.widgets.beam_explorer import BeamExplorer
-from lib.widgets.complexity_explorer import ComplexityExplorer
-from lib.widgets.forward_tracer import ForwardTracer
-from lib.widgets.heads_explorer import HeadsExplorer
-from lib.widgets.learning_rate import LearningRateExplorer
-from lib.widgets.mask_builder import MaskBuilder
-from lib.widgets.norm_explorer import NormExplorer
-from lib.widgets.position_explorer import PositionExplorer
-from lib.widgets.self_attention_explorer import SelfAttentionExplorer
-from lib.widgets.softmax_scale import SoftmaxScaleExplorer
-from lib.widgets.tied_softmax import TiedSoftmaxExplorer
+from kit.attention_layer.softmax_scale import SoftmaxScaleExplorer
+from kit.complexity.complexity_explorer import ComplexityExplorer
+from kit.decoding.beam_explorer import BeamExplorer
+from kit.embeddings.tied_softmax import TiedSoftmaxExplorer
+from kit.feed_forward_norm.norm_explorer import NormExplorer
+from kit.masking.mask_builder import MaskBuilder
+from kit.multi_head.heads_explorer import HeadsExplorer
+from kit.positions.position_explorer import PositionExplorer
+from kit.self_attention.self_attention_explorer import SelfAttentionExplorer
+from kit.shared.widget import BookWidget
+from kit.training.learning_rate import LearningRateExplorer
+from kit.transformer.forward_tracer import ForwardTracer
 from tests.paths import BOOK
 from tests.widget_samples import SAMPLES, traced
 

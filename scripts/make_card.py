@@ -13,10 +13,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 
+from lib.attention import attention_maps
+from lib.checkpoints import load_published
 from lib.data import Pair, make_batch
 from lib.decoding import translate
-from lib.maps import attention_maps
-from lib.published import load_published
 
 CARD = Path(__file__).resolve().parent.parent / "book" / "static" / "card.png"
 PAPER, INK, SOFT = "#fbfaf7", "#1d2433", "#5b6472"

@@ -15,14 +15,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 import torch
 
-from lib.config import Config
-from lib.data import Vocabulary, batches, translation_pairs
+from lib.checkpoints import PUBLISHED, save_published
+from lib.data import Vocabulary, batches
 from lib.decoding import translate
 from lib.metrics import accuracy_by_length, exact_match
 from lib.notebook import seed_everything
-from lib.published import PUBLISHED, save_published
 from lib.training import cosine, endless, token_loss, train
-from lib.transformer import Transformer
+from lib.transformer import Config, Transformer
+from lib.translation import translation_pairs
 
 COMMAND = "python scripts/make_checkpoint.py"
 SEED, STEPS, LR, BATCH_SIZE = 0, 2000, 4e-3, 32

@@ -9,7 +9,7 @@ import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-install_import_hook("lib", "beartype.beartype")
+install_import_hook(["lib", "kit", "train"], "beartype.beartype")
 torch.set_num_threads(1)
 settings.register_profile("book", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("book")

@@ -2,26 +2,26 @@
 
 import torch
 
-from lib.checks.findings import Finding
-from lib.config import Config
+from kit.attention_layer.softmax_scale import SoftmaxScaleExplorer
+from kit.attention_seq2seq.alignment_player import AlignmentPlayer
+from kit.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
+from kit.complexity.complexity_explorer import ComplexityExplorer
+from kit.decoding.beam_explorer import BeamExplorer
+from kit.embeddings.tied_softmax import TiedSoftmaxExplorer
+from kit.families.families_explorer import FamiliesExplorer
+from kit.feed_forward_norm.norm_explorer import NormExplorer
+from kit.masking.mask_builder import MaskBuilder
+from kit.mistakes.bug_hunt import BugHunt
+from kit.multi_head.heads_explorer import HeadsExplorer
+from kit.positions.position_explorer import PositionExplorer
+from kit.self_attention.self_attention_explorer import SelfAttentionExplorer
+from kit.shared.checks import Finding
+from kit.training.learning_rate import LearningRateExplorer
+from kit.transformer.forward_tracer import ForwardTracer
+from kit.transformer.packing import PackedModel, pack_model
+from kit.transformer.tracing import stages_of
 from lib.data import Vocabulary
-from lib.transformer import Transformer
-from lib.widgets.alignment_player import AlignmentPlayer
-from lib.widgets.beam_explorer import BeamExplorer
-from lib.widgets.bottleneck_explorer import BottleneckExplorer
-from lib.widgets.bug_hunt import BugHunt
-from lib.widgets.complexity_explorer import ComplexityExplorer
-from lib.widgets.families_explorer import FamiliesExplorer
-from lib.widgets.forward_tracer import ForwardTracer, stages_of
-from lib.widgets.heads_explorer import HeadsExplorer
-from lib.widgets.learning_rate import LearningRateExplorer
-from lib.widgets.mask_builder import MaskBuilder
-from lib.widgets.norm_explorer import NormExplorer
-from lib.widgets.packing import PackedModel, pack_model
-from lib.widgets.position_explorer import PositionExplorer
-from lib.widgets.self_attention_explorer import SelfAttentionExplorer
-from lib.widgets.softmax_scale import SoftmaxScaleExplorer
-from lib.widgets.tied_softmax import TiedSoftmaxExplorer
+from lib.transformer import Config, Transformer
 
 
 def sentences() -> list[dict]:

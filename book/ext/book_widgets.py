@@ -5,9 +5,10 @@ classic script that hands its module to the host (`book/static/widget-host.js`).
 all widgets share become one more. Only text files are read here: building needs no kernel and no
 widget library.
 
-A module may name further scripts in a line of its own, `// Parts: transformer, composer`: they lie
-in `parts/`, and stand in its script alone. One of them computes with the model in
-`book/checkpoints`, which becomes a script too; no page loads it before a reader asks.
+A widget is a pair of files in a chapter's kit, `NAME.py` and `NAME.js`. A module may name further
+scripts in a line of its own, `// Parts: transformer, composer`: they lie in `parts/` beside it, and
+stand in its script alone. One of them computes with the model in `book/checkpoints`, which becomes
+a script too; no page loads it before a reader asks.
 
 The directive `{widget} NAME` shows, on a page without code, the widget that a chapter has stored:
 
@@ -23,73 +24,73 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-SOURCE = Path(__file__).resolve().parent.parent / "lib" / "widgets"
+KIT = Path(__file__).resolve().parent.parent / "kit"
 SHARED = ("math", "ui", "controls", "walk", "raster", "grid", "chart")
-CHECKPOINTS = SOURCE.parent.parent / "checkpoints"
+CHECKPOINTS = KIT.parent / "checkpoints"
 PARTS = re.compile(r"^// Parts: (.+)$", re.MULTILINE)
 EXPORT = re.compile(r"^export default ", re.MULTILINE)
 USED = re.compile(r'class="book-widget" data-module="([^"]*)"')
 
 
-def shared_script(source: Path) -> str:
+def shared_script() -> str:
     """The shared scripts in one function, which keeps their names off the page."""
-    parts = [(source / f"{name}.js").read_text(encoding="utf-8") for name in SHARED]
+    parts = [(KIT / "shared" / f"{name}.js").read_text(encoding="utf-8") for name in SHARED]
     names = ", ".join(SHARED)
     return f"(() => {{\n{''.join(parts)}\nbookWidgets.shared = {{ {names} }};\n}})();\n"
 
 
-def parts_of(module: str) -> str:
+def parts_of(module: str, folder: Path) -> str:
     """The scripts that a module's text names, one after the other."""
     named = PARTS.search(module)
-    files = [
-        SOURCE / "parts" / f"{name}.js" for name in (named.group(1).split(", ") if named else ())
-    ]
-    return "".join(path.read_text(encoding="utf-8") for path in files)
+    names = named.group(1).split(", ") if named else ()
+    return "".join((folder / "parts" / f"{n}.js").read_text(encoding="utf-8") for n in names)
 
 
-def widget_script(name: str, source: Path) -> str:
+def widget_script(name: str, folder: Path) -> str:
     """The module `name` as a classic script that hands itself, and its styles, to the host.
 
     Errors: ValueError for a module that imports, or has other exports than one default.
     """
-    text = (source / f"{name}.js").read_text(encoding="utf-8")
+    text = (folder / f"{name}.js").read_text(encoding="utf-8")
     others = re.findall(r"^(?:import|export)\b(?! default ).*", text, re.MULTILINE)
     if others or len(EXPORT.findall(text)) != 1:
         raise ValueError(
             f"expected {name}.js to hold one `export default` and no import, got {others}; "
             f"the shared names {', '.join(SHARED)} are there without an import"
         )
-    css = source / f"{name}.css"
+    css = folder / f"{name}.css"
     style = css.read_text(encoding="utf-8") if css.is_file() else ""
-    body = parts_of(text) + EXPORT.sub("const module = ", text)
+    body = parts_of(text, folder) + EXPORT.sub("const module = ", text)
     return (
         f"(() => {{\nconst {{ {', '.join(SHARED)} }} = bookWidgets.shared;\n{body}\n"
         f"bookWidgets.add({json.dumps(name)}, module, {json.dumps(style)});\n}})();\n"
     )
 
 
-def modules(source: Path) -> list[str]:
-    return sorted(path.stem for path in source.glob("*.js") if path.stem not in SHARED)
+def widgets() -> dict[str, Path]:
+    """The name of each widget of the book, and the folder of its files."""
+    found = {p.stem: p.parent for p in KIT.glob("*/*.js") if p.with_suffix(".py").is_file()}
+    return dict(sorted(found.items()))
 
 
-def emit_assets(out_dir: Path, source: Path = SOURCE) -> list[str]:
+def emit_assets(out_dir: Path) -> list[str]:
     """Write the shared script, a script for each widget and for each stored model, and the styles.
 
     Returns: the names of the widgets.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
-    names = modules(source)
-    scripts = {"shared": shared_script(source)} | {n: widget_script(n, source) for n in names}
-    for name, text in scripts.items():
+    found = widgets()
+    scripts = {name: widget_script(name, folder) for name, folder in found.items()}
+    for name, text in (scripts | {"shared": shared_script()}).items():
         (out_dir / f"{name}.js").write_text(text, encoding="utf-8")
-    packing = runpy.run_path(str(SOURCE / "packing.py"))  # it needs Python alone, unlike lib
+    packing = runpy.run_path(str(KIT / "transformer" / "packing.py"))  # needs Python alone
     (out_dir / "models").mkdir(exist_ok=True)
     for path in CHECKPOINTS.glob("*.safetensors"):
         packed = packing["pack_file"](path)
         (out_dir / "models" / f"{packed.id}.js").write_text(packed.script(), encoding="utf-8")
-    style = (source / "base.css").read_text(encoding="utf-8")
+    style = (KIT / "shared" / "base.css").read_text(encoding="utf-8")
     (out_dir / "base.css").write_text(style, encoding="utf-8")
-    return names
+    return list(found)
 
 
 def on_builder(app) -> None:

@@ -1,20 +1,22 @@
 """The attention layer: each query takes home a weighted mean of the values.
 
-What is here: one attention map (`scaled_dot_product_attention`) and several side by side
-(`MultiHeadAttention`), for self- and for cross-attention alike.
-What is not: masks, which are made in `lib.masks`; positions, residuals and norms.
-"""
+What is here: one attention map (`scaled_dot_product_attention`), the keys and values kept while
+decoding (`KeyValueCache`), several maps side by side (`MultiHeadAttention`), for self- and for
+cross-attention alike, and a look at every map of a model (`attention_maps`).
+What is not: masks, which are made in `lib.masks`; positions, residuals and norms."""
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from lib.cache import KeyValueCache
 from lib.masks import fit_mask
+
+FIRST_ROOM = 32  # positions; doubled whenever it is full
 
 
 def scaled_dot_product_attention(
@@ -67,6 +69,68 @@ def scaled_dot_product_attention(
         weights = weights.masked_fill(~mask, 0.0)  # a row without any key left: zeros
     output = F.dropout(weights, dropout) @ value  # (*batch, query, d_v)
     return output, weights
+
+
+class KeyValueCache:
+    """Room for the keys and values of one attention layer, filled from the left.
+
+    The room is allocated ahead and doubled when full, so that n steps copy O(n) numbers in all;
+    joining old and new at each step would copy O(n^2). `length` counts the positions stored.
+
+    Source: ours; the idea is as old as decoding with the Transformer. Chapter: 12 (Decoding).
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._key = self._value = torch.empty(0, 0, 0, 0)
+
+    def append(
+        self, key: Float[Tensor, "batch heads new d_k"], value: Float[Tensor, "batch heads new d_v"]
+    ) -> tuple[Float[Tensor, "batch heads key d_k"], Float[Tensor, "batch heads key d_v"]]:
+        """Store new positions; return the keys and values of all so far.
+
+        Shapes: key (batch, heads, new, d_k), value (batch, heads, new, d_v). Returns
+            (batch, heads, length, d_k) and (batch, heads, length, d_v), views of the store.
+        Errors: ValueError for another batch than before.
+        Source: ours. Chapter: 12 (Decoding).
+        """
+        if self.length and len(key) != len(self._key):
+            raise ValueError(
+                f"expected a batch of {len(self._key)} as at the first step, got {len(key)}; "
+                "use select to keep some of the sequences"
+            )
+        start, self.length = self.length, self.length + key.shape[2]
+        if self.length > self._key.shape[2]:
+            room = max(FIRST_ROOM, 2 * self._key.shape[2], self.length)
+            self._key = _moved(self._key, start, key, room)
+            self._value = _moved(self._value, start, value, room)
+        self._key[:, :, start : self.length] = key
+        self._value[:, :, start : self.length] = value
+        return self.read()
+
+    def read(
+        self,
+    ) -> tuple[Float[Tensor, "batch heads key d_k"], Float[Tensor, "batch heads key d_v"]]:
+        """Return the keys and values of all positions so far. Chapter: 12 (Decoding)."""
+        return self._key[:, :, : self.length], self._value[:, :, : self.length]
+
+    def select(self, rows: Int[Tensor, " rows"]) -> "KeyValueCache":
+        """Return a cache that holds these sequences of the batch, in this order, each any number of
+        times: a beam goes on with some hypotheses and drops others. Chapter: 12 (Decoding).
+        """
+        chosen = KeyValueCache()
+        chosen.length = self.length
+        chosen._key, chosen._value = self._key[rows], self._value[rows]
+        return chosen
+
+
+def _moved(old: Tensor, length: int, new: Tensor, room: int) -> Tensor:
+    """An empty store for `room` positions like `new`, with the first `length` taken from `old`."""
+    batch, heads, _, d = new.shape
+    store = new.new_empty(batch, heads, room, d)
+    if length:
+        store[:, :, :length] = old[:, :, :length]
+    return store
 
 
 class MultiHeadAttention(nn.Module):
@@ -214,3 +278,37 @@ def _require_fitting(query: Tensor, key: Tensor, value: Tensor) -> None:
         return
     shapes = f"query {tuple(q)}, key {tuple(k)}, value {tuple(v)}"
     raise ValueError(f"expected {wanted}, got {shapes}; {remedy}")
+
+
+@torch.no_grad()
+def attention_maps(
+    model: nn.Module, *inputs: Tensor
+) -> dict[str, Float[Tensor, "batch heads query key"]]:
+    """Run the model and return every attention map, under the name of the layer that made it.
+
+    E.g. "decoder.layers.0.cross_attention". Hooks ask each attention layer for its weights; the
+    model is called as always and is left as it was.
+
+    Source: ours. Chapter: 10 (The Transformer).
+    """
+    maps, hooks = {}, []
+
+    def ask(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        return args, {**kwargs, "return_weights": True}
+
+    def keep(name: str, module: nn.Module, args: tuple, result: tuple) -> Tensor:
+        output, maps[name] = result
+        return output
+
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHeadAttention):
+            hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
+            hooks.append(
+                module.register_forward_hook(partial(keep, name.removesuffix(".sublayer")))
+            )
+    try:
+        model(*inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return maps

@@ -6,9 +6,9 @@ safetensors format, sizes and vocabularies beside them in the same file.
 
 Both write a new file and then give it the name of the old one, which is one act: whenever the
 process is killed, the name stands for a complete file, the old or the new. Neither file can make
-the reader's computer run code.
-"""
+the reader's computer run code."""
 
+import hashlib
 import json
 import os
 import pickle
@@ -24,13 +24,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors import torch as safetensors
 from torch import nn
 
-from lib.batching import BatchStream
-from lib.config import Config
-from lib.data import Vocabulary
+from lib.data import BatchStream, Vocabulary
 from lib.subword import vocabulary_from_json, vocabulary_to_json
-from lib.transformer import Transformer
+from lib.transformer import Config, Transformer
 
 FORMAT = 1  # raised when a file of the old kind can no longer be read
+PUBLISHED = Path(__file__).resolve().parent.parent / "checkpoints" / "translation.safetensors"
+SPECIAL = 4  # PAD, BOS, EOS and UNK, which every vocabulary begins with
+REMEDY = "fetch the book's files again, or make them: python scripts/make_checkpoint.py"
 
 
 def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
@@ -196,3 +197,93 @@ def load_model(
     safetensors.load_model(model, str(path))
     vocabularies = [vocabulary_from_json(card[side]) for side in ("source_vocab", "target_vocab")]
     return model.to(device).eval(), *vocabularies
+
+
+def load_published(
+    device: torch.device | str = "cpu", *, path: Path | str = PUBLISHED
+) -> tuple[Transformer, Vocabulary, Vocabulary]:
+    """Load the book's trained English to French model, ready for use (in evaluation mode).
+
+    Args: device, where the model shall stand; path, of another model of this kind, whose JSON file
+        has the same name and the ending .json.
+    Returns: the model, its source vocabulary and its target vocabulary.
+    Errors: ValueError for a file that is missing or damaged.
+    Source: ours. Chapter: 10 (The Transformer).
+    """
+    from safetensors.torch import load  # a chapter that loads nothing needs no safetensors
+
+    path = Path(path)
+    facts = published_facts(path)
+    weights = _read_bytes(path)
+    found = hashlib.sha256(weights).hexdigest()
+    if found != facts["sha256"]:
+        raise ValueError(
+            f"expected {path.name} with the checksum {facts['sha256'][:12]}..., "
+            f"got {found[:12]}... ({len(weights):,} bytes): it is damaged or from another run; "
+            f"{REMEDY}"
+        )
+    model = Transformer(Config(**facts["config"]))
+    model.load_state_dict(load(weights))
+    vocabularies = (Vocabulary(facts[side]) for side in ("source_words", "target_words"))
+    return model.to(device).eval(), *vocabularies
+
+
+def published_facts(path: Path | str = PUBLISHED) -> dict[str, Any]:
+    """Read what is known of a stored model: its configuration, words, training and test figures.
+
+    Errors: ValueError for a JSON file that is missing or damaged.
+    Source: ours. Chapter: 10 (The Transformer).
+    """
+    path = Path(path).with_suffix(".json")
+    text = _read_bytes(path)
+    try:
+        facts = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"expected JSON in {path.name}, got {error}; {REMEDY}") from error
+    missing = {"config", "source_words", "target_words", "sha256"} - set(facts)
+    if missing:
+        raise ValueError(f"expected {', '.join(sorted(missing))} in {path.name}; {REMEDY}")
+    return facts
+
+
+def save_published(
+    model: Transformer,
+    source_vocab: Vocabulary,
+    target_vocab: Vocabulary,
+    *,
+    path: Path | str = PUBLISHED,
+    **facts: Any,
+) -> None:
+    """Store a model and its vocabularies as `load_published` reads them.
+
+    Args: facts, whatever else the JSON file shall say, e.g. the command and the figures.
+    Errors: ValueError for a tied model: it has one matrix under two names.
+    Source: ours. Chapter: 10 (The Transformer).
+    """
+    from safetensors.torch import save
+
+    if model.config.tied:
+        raise ValueError("expected a model with tied=False, got tied=True: train it untied")
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    weights = save(_plain_tensors(model))
+    path.write_bytes(weights)
+    facts |= {
+        "config": vars(model.config),
+        "sha256": hashlib.sha256(weights).hexdigest(),
+        "source_words": source_vocab.tokens[SPECIAL:],
+        "target_words": target_vocab.tokens[SPECIAL:],
+    }
+    text = json.dumps(facts, ensure_ascii=False, indent=1)
+    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+
+
+def _plain_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items()}
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"expected a file {path}, got {error.strerror}; {REMEDY}") from error

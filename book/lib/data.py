@@ -1,39 +1,116 @@
-"""From sentences to the tensors a model reads: vocabulary, padded batches, one epoch of them.
+"""From text to the tensors that a model reads: tokens, vocabulary, padded batches, streams of them.
 
-What a chapter needs of `lib.text` and `lib.translation` can be imported from here too.
-"""
+Sentences of about equal length stand together, so that little of a batch is padding."""
 
+import gzip
 import random
+import re
+import unicodedata
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from lib.text import Pair, read_parallel, tokenise
-from lib.translation import translation_pairs
-
-__all__ = [
-    "BOS",
-    "EOS",
-    "PAD",
-    "UNK",
-    "Batch",
-    "Pair",
-    "Vocabulary",
-    "batches",
-    "make_batch",
-    "pad_batch",
-    "read_parallel",
-    "tokenise",
-    "translation_pairs",
-]
-
+_TOKEN = re.compile(r"[^\W\d]+|\d|[^\w\s]")  # a run of letters, one digit, or one other mark
 PAD, BOS, EOS, UNK = range(4)  # padding, beginning and end of a sentence, unknown word
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 POOL = 50  # batches that are sorted by length together
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation, both as tokens. Chapter: 1 (Sequence to sequence)."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+
+
+def tokenise(text: str, *, lowercase: bool = True) -> tuple[str, ...]:
+    """Cut text into words, single digits and single punctuation marks; white space goes.
+
+    "It's 42." becomes it ' s 4 2 . so only the white space and the case are lost. Accents are
+    first brought into one form (Unicode NFC), so that equal words are equal tokens.
+
+    Returns: the tokens in order; none for blank text.
+    Source: ours. Chapter: 1 (Sequence to sequence).
+    """
+    text = unicodedata.normalize("NFC", text.lower() if lowercase else text)
+    return tuple(_TOKEN.findall(text))
+
+
+def read_parallel(
+    source_path: str | Path, target_path: str | Path | None = None, *, lowercase: bool = True
+) -> list[Pair]:
+    """Read sentence pairs from two files of equal length, or from one file of two columns.
+
+    Each line is a sentence in UTF-8. With one path a line is "source<tab>target". A name that
+    ends in .gz is unpacked. No line is skipped: what cannot be a pair is an error.
+
+    Returns: one Pair for each line, in the order of the file.
+    Errors: ValueError naming file and line for a broken encoding or archive, an empty sentence,
+    files of different lengths, or a line without exactly one tab; OSError if a file is not there.
+    Source: ours. Chapter: 11 (Training).
+    """
+    if target_path is None:
+        sides = _columns(Path(source_path))
+    else:
+        sides = _both(Path(source_path), Path(target_path))
+    pairs = []
+    for place, source, target in sides:
+        pair = Pair(*(tokenise(text, lowercase=lowercase) for text in (source, target)))
+        for side, tokens in zip(Pair._fields, pair, strict=True):
+            if not tokens:
+                fix = "remove the line on both sides or fill it"
+                raise ValueError(f"{place}: expected a sentence, got an empty {side}; {fix}")
+        pairs.append(pair)
+    if not pairs:
+        raise ValueError(f"{source_path}: expected at least one sentence, got an empty file")
+    return pairs
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a file with their ends, cut at line feeds only, each decoded on its own."""
+    number = 1
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            for raw in stream:
+                yield raw.decode("utf-8-sig" if number == 1 else "utf-8")  # drops a leading mark
+                number += 1
+    except UnicodeDecodeError as error:
+        fix = "save the file as UTF-8"
+        raise ValueError(f"{path}, line {number}: expected UTF-8, got {error}; {fix}") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        fix = "fetch the file again"
+        message = f"{path}, line {number}: expected a whole gzip archive, got {error}; {fix}"
+        raise ValueError(message) from error
+
+
+def _columns(path: Path) -> Iterator[tuple[str, str, str]]:
+    for number, line in enumerate(_lines(path), 1):
+        place = f"{path}, line {number}"
+        columns = line.split("\t")
+        if len(columns) != 2:
+            fix = "put one tab between source and target, or give two files"
+            raise ValueError(f"{place}: expected exactly one tab, got {len(columns) - 1}; {fix}")
+        yield place, *columns
+
+
+def _both(source_path: Path, target_path: Path) -> Iterator[tuple[str, str, str]]:
+    lines = zip_longest(_lines(source_path), _lines(target_path))
+    for number, (source, target) in enumerate(lines, 1):
+        if source is None or target is None:
+            short, long = source_path, target_path
+            if target is None:
+                short, long = long, short
+            message = f"{short}: expected a line {number} as in {long}, got only {number - 1} lines"
+            raise ValueError(f"{message}; line n of one file must translate line n of the other")
+        yield f"{source_path} and {target_path}, line {number}", source, target
 
 
 class Vocabulary:
@@ -193,3 +270,148 @@ def _cut(tokens: Sequence[str]) -> Sequence[str]:
             f"expected a sequence of tokens, got the text {tokens!r}; tokenise it first"
         )
     return tokens
+
+
+class _Numbered(NamedTuple):
+    """A pair as numbers, and its lengths with the EOS or BOS that a batch adds."""
+
+    source: list[int]
+    target: list[int]
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        return len(self.source) + 1, len(self.target) + 1
+
+
+class Position(NamedTuple):
+    """Where a stream of batches stands: `index` batches of epoch `epoch` have been given.
+
+    Chapter: 11 (Training).
+    """
+
+    epoch: int
+    index: int
+
+
+def token_batches(
+    pairs: Sequence[Pair],
+    source_vocab: Vocabulary,
+    target_vocab: Vocabulary,
+    max_tokens: int,
+    *,
+    seed: int,
+) -> Iterator[Batch]:
+    """Go once through the pairs in batches of at most `max_tokens` tokens on either side.
+
+    A side's tokens are sentences x longest sentence: padding and EOS take memory too. The pairs
+    are sorted by length, equals in random order; the batches come in random order. The same seed
+    gives the same batches.
+
+    Errors: ValueError for no pairs, or a sentence that is longer than max_tokens.
+    Source: Attention Is All You Need, section 5.1. Chapter: 11 (Training).
+    """
+    stream = BatchStream(pairs, source_vocab, target_vocab, max_tokens=max_tokens)
+    return map(stream.batch, stream.groups(seed))
+
+
+class BatchStream:
+    """Batches without end, epoch after epoch, from a place that can be kept and found again.
+
+    A batch is full when one sentence more would pass `max_tokens` on either side, or when it has
+    `batch_size` sentences; at least one of the two bounds is needed. Each epoch has its own order,
+    which follows from seed and epoch alone. So the position is all there is to save.
+
+    position   epoch and batch that come next; set it to go on from there
+    Errors: ValueError for no pairs, no bound or a bad one, a sentence longer than max_tokens.
+    Source: ours. Chapter: 11 (Training).
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        source_vocab: Vocabulary,
+        target_vocab: Vocabulary,
+        *,
+        max_tokens: int | None = None,
+        batch_size: int | None = None,
+        seed: int = 0,
+    ):
+        if not pairs:
+            raise ValueError("expected at least one pair to make batches of, got none")
+        if max_tokens is None and batch_size is None:
+            raise ValueError("expected max_tokens or batch_size, got neither: bound the batches")
+        for name, bound in (("max_tokens", max_tokens), ("batch_size", batch_size)):
+            if bound is not None and bound < 1:
+                raise ValueError(f"expected {name} of at least 1, got {bound}")
+        self._pairs = [
+            _Numbered(source_vocab.encode(pair.source), target_vocab.encode(pair.target))
+            for pair in pairs
+        ]
+        longest = max(max(pair.lengths) for pair in self._pairs)
+        if max_tokens is not None and longest > max_tokens:
+            raise ValueError(
+                f"expected sentences of at most max_tokens={max_tokens} tokens with EOS, got one "
+                f"of {longest}; raise max_tokens or leave long sentences out"
+            )
+        self._max_tokens = max_tokens or longest * len(pairs)
+        self._batch_size = batch_size or len(pairs)
+        self._seed = seed
+        self.position = Position(0, 0)
+
+    @property
+    def position(self) -> Position:
+        """Epoch and index of the batch that comes next. Chapter: 11 (Training)."""
+        return self._position
+
+    @position.setter
+    def position(self, place: tuple[int, int]) -> None:
+        epoch, index = place
+        self._epoch_groups = self.groups(self._seed * 1000 + epoch)
+        if not (epoch >= 0 and 0 <= index < self.per_epoch):
+            raise ValueError(
+                f"expected an index from 0 to {self.per_epoch - 1} in an epoch from 0, "
+                f"got epoch {epoch} and index {index}; the data or the bounds are other ones"
+            )
+        self._position = Position(epoch, index)
+
+    def groups(self, seed: int) -> list[list[int]]:
+        """Sort the pairs into batches, as numbers of pairs. Chapter: 11 (Training)."""
+        rng = random.Random(seed)
+        order = rng.sample(range(len(self._pairs)), len(self._pairs))
+        order.sort(key=lambda i: self._pairs[i].lengths)  # stable: equals stay in random order
+        groups: list[list[int]] = [[]]
+        longest = 0  # on either side, in the batch that is being filled
+        for i in order:
+            longest = max(longest, *self._pairs[i].lengths)
+            full = len(groups[-1]) == self._batch_size
+            if groups[-1] and (full or (len(groups[-1]) + 1) * longest > self._max_tokens):
+                groups.append([])
+                longest = max(self._pairs[i].lengths)
+            groups[-1].append(i)
+        rng.shuffle(groups)
+        return groups
+
+    def batch(self, group: Sequence[int]) -> Batch:
+        """Put the pairs with these numbers side by side. Chapter: 11 (Training)."""
+        pairs = [self._pairs[i] for i in group]
+        return pad_batch([pair.source for pair in pairs], [pair.target for pair in pairs])
+
+    @property
+    def per_epoch(self) -> int:
+        """Batches in an epoch: as many in each, as the lengths do not change.
+
+        Chapter: 11 (Training).
+        """
+        return len(self._epoch_groups)
+
+    def __iter__(self) -> "BatchStream":
+        return self
+
+    def __next__(self) -> Batch:
+        epoch, index = self._position
+        batch = self.batch(self._epoch_groups[index])
+        if index + 1 < self.per_epoch:
+            self._position = Position(epoch, index + 1)
+        else:
+            self.position = (epoch + 1, 0)
+        return batch

@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import nan
 from typing import NamedTuple
 
-from lib.text import Pair
+from lib.data import Pair
 
 TOKENISERS = ("none", "13a", "intl", "char")  # those of sacreBLEU that download nothing
 

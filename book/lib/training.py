@@ -1,38 +1,116 @@
-"""Training: the loss over real tokens, Adam as in the paper, and one loop for every model.
+"""Training: schedules, the loss over real tokens, Adam as in the paper, one loop for every model.
 
-The loop knows nothing of GRUs or Transformers: it needs a model with
-`model(source, source_lengths, target_in) -> logits` and a stream of batches.
-"""
+The loop knows nothing of GRUs or Transformers: it needs a model and a stream of batches."""
 
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import count, islice
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
+from kit.attention_seq2seq.pictures import Strips
 from lib.data import PAD, Batch, Pair, Vocabulary, batches
-from lib.pictures import Strips
-from lib.precision import low_precision
-from lib.schedules import Schedule, cosine
 
-__all__ = [
-    "cosine",
-    "count_tokens",
-    "endless",
-    "paper_adam",
-    "token_loss",
-    "train",
-    "update",
-    "validation_loss",
-]
-
+Schedule = Callable[[int], float]
 LossFunction = Callable[[Tensor, Tensor], Tensor]
 REPORT_EVERY = 20  # reading a loss makes the processor wait for the GPU: not at every step
+
+
+def cosine(steps: int, warmup: int = 0) -> Schedule:
+    """A schedule: the factor on the learning rate rises over `warmup` steps, then falls to 0.
+
+    factor(step) = (step + 1) / warmup                                 for step < warmup
+                   (1 + cos(pi (step - warmup) / (steps - warmup))) / 2   after it
+    Errors: ValueError unless 0 <= warmup < steps. Source: ours. Chapter: 11 (Training).
+    """
+    if not 0 <= warmup < steps:
+        raise ValueError(
+            f"expected 0 <= warmup < steps, got warmup={warmup} and steps={steps}: "
+            "leave steps in which the rate can fall"
+        )
+
+    def factor(step: int) -> float:
+        if step < warmup:
+            return (step + 1) / warmup
+        return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warmup) / (steps - warmup))))
+
+    return factor
+
+
+def warm_up(warmup: int) -> Schedule:
+    """A schedule: the factor rises to 1 over `warmup` steps and stays there.
+
+    factor(step) = min(1, (step + 1) / warmup)
+
+    Errors: ValueError for a negative warmup.
+    Source: ours. Chapter: 11 (Training).
+    """
+    if warmup < 0:
+        raise ValueError(f"expected a warmup of 0 or more steps, got {warmup}")
+    return lambda step: min(1.0, (step + 1) / warmup) if warmup else 1.0
+
+
+def paper_schedule(d_model: int, warmup: int = 4000) -> Schedule:
+    """The paper's schedule: the rate itself, so it is used with lr=1.
+
+    rate(step) = d_model^-0.5 min(n^-0.5, n warmup^-1.5)   with n = step + 1
+
+    It rises in a straight line to (d_model warmup)^-0.5 at n = warmup, then falls as 1 / sqrt(n).
+
+    Errors: ValueError for d_model or warmup below 1.
+    Source: Attention Is All You Need, section 5.3, equation 3. Chapter: 11 (Training).
+    """
+    for name, value in (("d_model", d_model), ("warmup", warmup)):
+        if value < 1:
+            raise ValueError(f"expected {name} of at least 1, got {value}; the paper has 512, 4000")
+    return lambda step: d_model**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5)
+
+
+@contextmanager
+def low_precision(device: torch.device, dtype: torch.dtype | None) -> Iterator[None]:
+    """Compute the large products in `dtype`; with None, change nothing.
+
+    On a processor attention takes its plain kernel meanwhile: at the length of a sentence the
+    fused one's backward pass takes several times longer in 16 bits than in 32.
+
+    Source: torch.autocast; ours. Chapter: 11 (Training).
+    """
+    on_processor = dtype is not None and device.type == "cpu"
+    kernel = sdpa_kernel(SDPBackend.MATH) if on_processor else nullcontext()
+    with torch.autocast(device.type, dtype, enabled=dtype is not None), kernel:
+        yield
+
+
+def label_smoothed_loss(
+    logits: Float[Tensor, "batch target_time vocab"],
+    target_out: Int[Tensor, "batch target_time"],
+    smoothing: float = 0.1,
+) -> Float[Tensor, ""]:
+    """Cross-entropy against (1 - smoothing) one-hot + smoothing uniform, mean over real tokens.
+
+    loss = (1 - smoothing) * (-log p(target)) + smoothing * (mean over the vocabulary of -log p)
+
+    With smoothing 0 it is `lib.training.token_loss`. A batch without a real token gives 0.
+
+    Errors: ValueError for a smoothing outside 0 to 1.
+    Source: Szegedy et al. 2016, section 7; Attention Is All You Need, section 5.4.
+    Chapter: 9 (Embeddings and tying).
+    """
+    if not 0 <= smoothing < 1:
+        raise ValueError(f"expected 0 <= smoothing < 1, got {smoothing}; the paper has 0.1")
+    real = target_out != PAD  # (batch, target_time)
+    log_p = logits.log_softmax(dim=-1)  # (batch, target_time, vocab)
+    on_target = -log_p.gather(-1, target_out.unsqueeze(-1)).squeeze(-1)  # (batch, target_time)
+    everywhere = -log_p.mean(dim=-1)  # (batch, target_time)
+    loss = (1 - smoothing) * on_target + smoothing * everywhere
+    return loss.masked_fill(~real, 0.0).sum() / real.sum().clamp(min=1)
 
 
 def token_loss(

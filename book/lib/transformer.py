@@ -3,23 +3,206 @@
     tokens -> Embedding -> + positions -> n_layers x EncoderLayer -> memory
     tokens -> Embedding -> + positions -> n_layers x DecoderLayer(memory) -> projection -> logits
 
-The layers are in `lib.transformer_layers`.
-"""
+An encoder layer is self-attention and a feed-forward network. A decoder layer is causal
+self-attention, cross-attention to the memory (the encoder's output) and a feed-forward network.
+Each of these sub-layers stands in a `Residual`, which adds its output to its input and normalises."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from lib.cache import KeyValueCache, LayerCache, TransformerState
-from lib.config import Config
-from lib.layers import Embedding, LayerNorm, TiedProjection
+from lib.attention import KeyValueCache, MultiHeadAttention
+from lib.layers import (
+    ACTIVATIONS,
+    PLACEMENTS,
+    Embedding,
+    FeedForward,
+    LayerNorm,
+    Residual,
+    TiedProjection,
+    at_real,
+)
 from lib.masks import causal_mask, padding_mask
-from lib.positions import Positions, make_positions
-from lib.transformer_layers import DecoderLayer, EncoderLayer
+from lib.positions import SCHEMES, Positions, make_positions
 
-__all__ = ["Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "Transformer"]
+Rotate = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a Transformer is made of; the defaults are the paper's base model.
+
+    source_vocab  entries of the source's vocabulary
+    target_vocab  those of the target's; None means one vocabulary for both
+    d_model, n_heads, d_ff   the paper's names; d_k = d_v = d_model / n_heads
+    n_layers      layers in the encoder, and as many in the decoder
+    dropout       on the output of each sub-layer and on embeddings + positions
+    norm          "post" as in the paper, or "pre": see `Residual`
+    positions     "none", "sinusoidal", "learned", "rotary" or "alibi": see `lib.positions`
+    activation    of the feed-forward networks: "relu", "gelu", "gelu_tanh" or "swiglu"
+    tied          use a target embedding as output projection too, and with one vocabulary
+                  as source embedding; False gives each its own matrix
+    max_length    the most positions that "learned" has; the others have no limit
+
+    Errors: ValueError that names the field, what was expected and what came.
+    Source: Attention Is All You Need, table 3. Chapter: 10 (The Transformer).
+    """
+
+    source_vocab: int
+    target_vocab: int | None = None
+    d_model: int = 512
+    n_heads: int = 8
+    d_ff: int = 2048
+    n_layers: int = 6
+    dropout: float = 0.1
+    norm: str = "post"
+    positions: str = "sinusoidal"
+    activation: str = "relu"
+    tied: bool = True
+    max_length: int = 512
+
+    def __post_init__(self) -> None:
+        sizes = ("source_vocab", "d_model", "n_heads", "d_ff", "n_layers", "max_length")
+        for name in sizes if self.target_vocab is None else (*sizes, "target_vocab"):
+            size = getattr(self, name)
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                raise ValueError(f"expected {name} to be a whole number above 0, got {size!r}")
+        choices = (("norm", PLACEMENTS), ("positions", SCHEMES), ("activation", ACTIVATIONS))
+        for name, allowed in choices:
+            choice = getattr(self, name)
+            if choice not in allowed:
+                raise ValueError(f"expected {name} out of {', '.join(allowed)}, got {choice!r}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(
+                f"expected a dropout of at least 0 and below 1, got {self.dropout!r}; "
+                "it is the share of entries set to 0"
+            )
+        if self.d_model % self.n_heads:
+            raise ValueError(
+                "expected d_model to be a multiple of n_heads, got "
+                f"d_model={self.d_model} and n_heads={self.n_heads}; change one of them"
+            )
+        if self.positions == "rotary" and self.d_k % 2:
+            raise ValueError(
+                f"expected an even d_k = d_model / n_heads for rotary positions, got {self.d_k}; "
+                "change d_model or n_heads, or choose another scheme"
+            )
+
+    @property
+    def d_k(self) -> int:
+        """Width of one head's queries, keys and values. Chapter: 10 (The Transformer)."""
+        return self.d_model // self.n_heads
+
+
+def _residual(sublayer: nn.Module, config: Config) -> Residual:
+    return Residual(sublayer, config.d_model, norm=config.norm, dropout=config.dropout)
+
+
+def _attention(config: Config) -> Residual:
+    return _residual(MultiHeadAttention(config.d_model, config.n_heads), config)
+
+
+def _feed_forward(config: Config) -> Residual:
+    return _residual(FeedForward(config.d_model, config.d_ff, config.activation), config)
+
+
+class LayerCache(NamedTuple):
+    """The keys and values that one decoder layer keeps while decoding. Chapter: 12 (Decoding)."""
+
+    own: KeyValueCache  # grows by one position with each step
+    memory: KeyValueCache  # filled at the first step, then only read
+
+    def select(self, rows: Int[Tensor, " rows"]) -> "LayerCache":
+        """Keep these sequences of the batch, in this order. Chapter: 12 (Decoding)."""
+        return LayerCache(self.own.select(rows), self.memory.select(rows))
+
+
+class TransformerState(NamedTuple):
+    """What decoding carries from step to step; a step changes the caches in place.
+
+    Source: ours. Chapter: 12 (Decoding).
+    """
+
+    memory: Tensor  # (batch, source_time, d_model)
+    memory_mask: Tensor  # (batch, 1, source_time)
+    caches: list[LayerCache]  # one for each decoder layer
+
+    def select(self, rows: Int[Tensor, " rows"]) -> "TransformerState":
+        """Keep these sequences of the batch, in this order, each any number of times.
+
+        Chapter: 12 (Decoding).
+        """
+        caches = [cache.select(rows) for cache in self.caches]
+        return TransformerState(self.memory[rows], self.memory_mask[rows], caches)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then a feed-forward network.
+
+    Shapes: x (batch, time, d_model), mask (batch, 1, time) or (batch, time, time); real, see
+        `at_real`, (batch, time). Returns the shape of x.
+    Source: Attention Is All You Need, section 3.1. Chapter: 10 (The Transformer).
+    """
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.self_attention = _attention(config)
+        self.feed_forward = _feed_forward(config)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time d_model"],
+        mask: Bool[Tensor, "..."] | None = None,
+        rotate: Rotate | None = None,
+        bias: Float[Tensor, "heads time time"] | None = None,
+        real: Bool[Tensor, "batch time"] | None = None,
+    ) -> Float[Tensor, "batch time d_model"]:
+        x = self.self_attention(x, mask=mask, rotate=rotate, bias=bias)
+        return at_real(self.feed_forward, x, real)
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, cross-attention to the memory, then a feed-forward network.
+
+    Shapes: x (batch, time, d_model), memory (batch, source_time, d_model), mask (time, key),
+        memory_mask (batch, 1, source_time); real, see `at_real`, (batch, time). Returns the shape
+        of x. Without cross-attention, as in a language model, there is no memory.
+    Errors: ValueError for cross-attention without a memory.
+    Source: Attention Is All You Need, section 3.1. Chapter: 10 (The Transformer).
+    """
+
+    def __init__(self, config: Config, *, cross_attention: bool = True):
+        super().__init__()
+        self.self_attention = _attention(config)
+        self.cross_attention = _attention(config) if cross_attention else None
+        self.feed_forward = _feed_forward(config)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time d_model"],
+        memory: Float[Tensor, "batch source_time d_model"] | None = None,
+        memory_mask: Bool[Tensor, "..."] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        rotate: Rotate | None = None,
+        bias: Float[Tensor, "heads time key"] | None = None,
+        cache: LayerCache | None = None,
+        real: Bool[Tensor, "batch time"] | None = None,
+    ) -> Float[Tensor, "batch time d_model"]:
+        own, cross = cache or (None, None)
+        x = self.self_attention(x, mask=mask, rotate=rotate, bias=bias, cache=own)
+        if self.cross_attention is not None:
+            if memory is None:
+                raise ValueError(
+                    "expected a memory for the cross-attention, got None; run the encoder first, "
+                    "or make the decoder with cross_attention=False"
+                )
+            x = self.cross_attention(x, memory, mask=memory_mask, cache=cross)
+        return at_real(self.feed_forward, x, real)
 
 
 def _positions(config: Config) -> Positions:
@@ -198,3 +381,72 @@ class Transformer(nn.Module):
         """
         x = self.decoder(self.target_embedding(token.unsqueeze(1)), *state)
         return self.projection(x).squeeze(1), None, state
+
+
+class LanguageModel(nn.Module):
+    """The decoder without cross-attention, between embedding and projection.
+
+    Of the configuration, source_vocab is the one vocabulary.
+    Source: Radford et al. 2018 (GPT). Chapter: 14 (One design, three families).
+    """
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        std = 0.5 if config.tied else 1.0
+        self.embedding = Embedding(config.source_vocab, config.d_model, std=std)
+        self.decoder = Decoder(config, cross_attention=False)
+        self.projection = (
+            TiedProjection(self.embedding)
+            if config.tied
+            else nn.Linear(config.d_model, config.source_vocab, bias=False)
+        )
+
+    def forward(
+        self, tokens: Int[Tensor, "batch time"], caches: list[LayerCache] | None = None
+    ) -> Float[Tensor, "batch time vocab"]:
+        """Return logits for the token after each one; with caches, tokens continue what they hold.
+
+        Source: ours. Chapter: 14 (One design, three families).
+        """
+        return self.projection(self.decoder(self.embedding(tokens), caches=caches))
+
+    def start(self) -> list[LayerCache]:
+        """Return the state before the first token. Chapter: 14 (One design, three families)."""
+        return self.decoder.new_caches()
+
+    @torch.no_grad()
+    def step(
+        self, token: Int[Tensor, " batch"], state: list[LayerCache]
+    ) -> tuple[Float[Tensor, "batch vocab"], None, list[LayerCache]]:
+        """Feed one token: logits of the next one, None, and the state, whose caches have grown.
+
+        Source: ours. Chapter: 14 (One design, three families).
+        """
+        return self(token.unsqueeze(1), state).squeeze(1), None, state
+
+
+class OneStack(nn.Module):
+    """Embedding, n_layers encoder layers and a projection, under whatever mask it is given.
+
+    Without a mask it is BERT's design; with `causal_mask` it computes what `LanguageModel` does,
+    from the same weights. Of the configuration, source_vocab is the one vocabulary.
+    Source: Devlin et al. 2019; Radford et al. 2018. Chapter: 14 (One design, three families).
+    """
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        std = 0.5 if config.tied else 1.0
+        self.embedding = Embedding(config.source_vocab, config.d_model, std=std)
+        self.encoder = Encoder(config)
+        self.projection = (
+            TiedProjection(self.embedding)
+            if config.tied
+            else nn.Linear(config.d_model, config.source_vocab, bias=False)
+        )
+
+    def forward(
+        self, tokens: Int[Tensor, "batch time"], mask: Bool[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "batch time vocab"]:
+        return self.projection(self.encoder(self.embedding(tokens), mask))

@@ -18,7 +18,7 @@ from babel.numbers import get_currency_name
 from babel.units import format_unit
 from num2words import num2words
 
-from lib.text import Pair, tokenise
+from lib.data import Pair, tokenise
 
 # Left out: 21, 31, ... 91, which in many languages agree in gender with their noun.
 NUMBERS = tuple(n for n in range(2, 100) if n < 20 or n % 10 != 1)
@@ -37,7 +37,6 @@ UNITS = (
 # Left out: the first of each month, an ordinal in some languages.
 DATES = [d for n in range(50 * 365) if (d := date(2000, 1, 1) + timedelta(days=n)).day > 1]
 HELD_OUT = 10  # one number in so many is held out for each noun, for the compositional test
-
 Phrase = Callable[[int, str, str], str]  # from a number, a noun's code and a locale
 
 

@@ -207,10 +207,10 @@ class Stage:
         They stand in `own`, and the shared `math` beside it; `names` lists them, with commas.
         """
         page = self.show(widget)
-        source = (book_widgets.SOURCE / f"{widget._module}.js").read_text(encoding="utf-8")
+        source = (widget._folder / f"{widget._module}.js").read_text(encoding="utf-8")
         source = source.replace("export default", "const module =")
         shared = ", ".join(book_widgets.SHARED)
-        source = book_widgets.parts_of(source) + source
+        source = book_widgets.parts_of(source, widget._folder) + source
         page.add_script_tag(
             content=f"const {{ {shared} }} = bookWidgets.shared; window.math = math;"
             f"window.own = (() => {{ {source}; return {{ {names} }}; }})();"

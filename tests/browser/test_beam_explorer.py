@@ -4,8 +4,8 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from lib.beam import length_penalty
-from lib.widgets.beam_explorer import MOST_BEAM, BeamExplorer
+from kit.decoding.beam_explorer import MOST_BEAM, BeamExplorer
+from lib.decoding import length_penalty
 from tests.widget_samples import ROWS, SAMPLES
 
 pytestmark = pytest.mark.browser

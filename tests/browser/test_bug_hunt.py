@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from lib.mistakes import find_mistake
-from lib.widgets.bug_hunt import BugHunt
+from kit.mistakes.bug_hunt import BugHunt
+from kit.mistakes.catalogue import find_mistake
 from tests.widget_samples import hunted
 
 pytestmark = pytest.mark.browser

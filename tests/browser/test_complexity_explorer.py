@@ -1,17 +1,17 @@
-"""The complexity explorer: every number that it shows, against lib.complexity."""
+"""The complexity explorer: every number that it shows, against kit.complexity.costs."""
 
 import itertools
 
 import pytest
 from playwright.sync_api import expect
 
-from lib.complexity import (
+from kit.complexity.complexity_explorer import LAYERS, LENGTHS, RADII, WIDTHS, ComplexityExplorer
+from kit.complexity.costs import (
     convolution_cost,
     recurrent_cost,
     restricted_cost,
     self_attention_cost,
 )
-from lib.widgets.complexity_explorer import LAYERS, LENGTHS, RADII, WIDTHS, ComplexityExplorer
 
 pytestmark = pytest.mark.browser
 FIELDS = ("flops", "memory", "sequential", "path")

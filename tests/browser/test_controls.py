@@ -6,7 +6,7 @@ import pytest
 import traitlets
 from playwright.sync_api import expect
 
-from lib.widgets.base import BookWidget
+from kit.shared.widget import BookWidget
 
 pytestmark = pytest.mark.browser
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from lib.families import causal_prefix_mask
+from kit.families.families import causal_prefix_mask
+from kit.families.families_explorer import FAMILIES, FamiliesExplorer
 from lib.masks import causal_mask
-from lib.widgets.families_explorer import FAMILIES, FamiliesExplorer
 from tests.widget_samples import rows_of_families
 
 pytestmark = pytest.mark.browser

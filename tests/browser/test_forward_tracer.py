@@ -3,9 +3,9 @@
 import pytest
 from playwright.sync_api import expect
 
+from kit.transformer.forward_tracer import ForwardTracer
+from lib.checkpoints import load_published
 from lib.data import Pair, tokenise
-from lib.published import load_published
-from lib.widgets.forward_tracer import ForwardTracer
 from tests.widget_samples import SAMPLES, traced
 
 pytestmark = pytest.mark.browser

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from kit.multi_head.heads_explorer import WIDTHS, HeadsExplorer
 from lib.attention import MultiHeadAttention
-from lib.widgets.heads_explorer import WIDTHS, HeadsExplorer
 
 pytestmark = pytest.mark.browser
 

@@ -1,10 +1,10 @@
-"""The learning-rate explorer: every rate that it shows, against lib.schedules."""
+"""The learning-rate explorer: every rate that it shows, against lib.training."""
 
 import pytest
 from playwright.sync_api import expect
 
-from lib.schedules import cosine, paper_schedule, warm_up
-from lib.widgets.learning_rate import D_MODELS, SCHEDULES, TOTALS, WARMUPS, LearningRateExplorer
+from kit.training.learning_rate import D_MODELS, SCHEDULES, TOTALS, WARMUPS, LearningRateExplorer
+from lib.training import cosine, paper_schedule, warm_up
 
 pytestmark = pytest.mark.browser
 FUNCTIONS = "rateAt, peakStep, stepsOf"

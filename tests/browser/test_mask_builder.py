@@ -8,10 +8,10 @@ import torch
 from playwright.sync_api import expect
 
 import lib.masks
+from kit.masking.mask_builder import MaskBuilder
+from kit.shared.measure import influence
 from lib.attention import scaled_dot_product_attention
-from lib.checks.masks import influence
 from lib.masks import additive_mask, causal_mask, multihead_mask, padding_mask, sdpa_mask
-from lib.widgets.mask_builder import MaskBuilder
 
 pytestmark = pytest.mark.browser
 # Distinct sizes and rules of every kind; the last two have rows without any key.

@@ -5,7 +5,7 @@ import torch
 from playwright.sync_api import expect
 from torch.nn import functional as F
 
-from lib.widgets.norm_explorer import NORMS, TIME, NormExplorer, typical_sizes
+from kit.feed_forward_norm.norm_explorer import NORMS, TIME, NormExplorer, typical_sizes
 
 pytestmark = pytest.mark.browser
 FUNCTIONS = "drawStack, profile, times, timesTransposed, short, axis"

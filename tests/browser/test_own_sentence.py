@@ -7,14 +7,14 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from lib.config import Config
-from lib.data import BOS, EOS, Pair, Vocabulary, tokenise, translation_pairs
+from kit.transformer.forward_tracer import LONGEST, ForwardTracer
+from kit.transformer.packing import PackedModel, pack_model
+from kit.transformer.tracing import stages_of, trace_sentence
+from lib.checkpoints import load_published
+from lib.data import BOS, EOS, Pair, Vocabulary, tokenise
 from lib.decoding import greedy
-from lib.published import load_published
-from lib.transformer import Transformer
-from lib.widgets.forward_tracer import LONGEST, ForwardTracer
-from lib.widgets.packing import PackedModel, pack_model
-from lib.widgets.tracing import stages_of, trace_sentence
+from lib.transformer import Config, Transformer
+from lib.translation import translation_pairs
 from tests.widget_samples import SAMPLES
 
 pytestmark = pytest.mark.browser

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from kit.positions.position_explorer import PositionExplorer
 from lib.positions import ALiBi, Rotary, shift_matrix, sinusoidal_table
-from lib.widgets.position_explorer import PositionExplorer
 
 pytestmark = pytest.mark.browser
 CLOSE = {"atol": 1e-5, "rtol": 0.0}

@@ -6,10 +6,10 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
+from kit.self_attention.self_attention_explorer import SelfAttentionExplorer
 from lib.attention import scaled_dot_product_attention
 from lib.masks import causal_mask
 from lib.positions import sinusoidal_table
-from lib.widgets.self_attention_explorer import SelfAttentionExplorer
 
 pytestmark = pytest.mark.browser
 WORDS = {

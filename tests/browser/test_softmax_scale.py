@@ -6,7 +6,7 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from lib.widgets.softmax_scale import WIDTHS, SoftmaxScaleExplorer
+from kit.attention_layer.softmax_scale import WIDTHS, SoftmaxScaleExplorer
 
 pytestmark = pytest.mark.browser
 FUNCTIONS = "drawScores, drawMany, meanCurves, deviation"

@@ -5,9 +5,9 @@ import torch
 from playwright.sync_api import expect
 from torch.nn import functional as F
 
+from kit.embeddings.tied_softmax import LIMIT, TiedSoftmaxExplorer
 from lib.layers import Embedding, TiedProjection
-from lib.losses import label_smoothed_loss
-from lib.widgets.tied_softmax import LIMIT, TiedSoftmaxExplorer
+from lib.training import label_smoothed_loss
 
 pytestmark = pytest.mark.browser
 VECTORS = {"un": [1.0, 0.5], "deux": [-0.25, 1.5], "trois": [0.0, -1.0], "<b>": [2.5, -2.0]}

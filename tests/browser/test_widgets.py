@@ -6,8 +6,8 @@ import pytest
 from ext import book_widgets
 from playwright.sync_api import expect
 
-from lib.widgets.alignment_player import AlignmentPlayer
-from lib.widgets.bottleneck_explorer import BottleneckExplorer
+from kit.attention_seq2seq.alignment_player import AlignmentPlayer
+from kit.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
 from tests.widget_samples import SAMPLES, bins, sentences
 
 pytestmark = pytest.mark.browser
@@ -41,7 +41,7 @@ def sample(request):
 
 
 def test_every_widget_has_a_sample():
-    assert sorted(SAMPLES) == book_widgets.modules(book_widgets.SOURCE)
+    assert sorted(SAMPLES) == list(book_widgets.widgets())
 
 
 @pytest.mark.parametrize("via", ["http", "file", "module"])
@@ -317,7 +317,9 @@ def test_explorer_draws_what_python_gave(stage):
     ],
 )
 def test_explorer_compares_with_the_fewest_edits(page, output, reference, edits):
-    source = (book_widgets.SOURCE / "bottleneck_explorer.js").read_text(encoding="utf-8")
+    source = (book_widgets.widgets()["bottleneck_explorer"] / "bottleneck_explorer.js").read_text(
+        encoding="utf-8"
+    )
     page.add_script_tag(content=source.replace("export default", "window.module ="))
     words = json.dumps([output.split(), reference.split()])
     found = page.evaluate(f"compare(...{words}).map((edit) => edit.kind).join(' ')")

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from tests.guards import code_cells
+from tests.notebooks.guards import code_cells
 from tests.paths import BOOK, ROOT
 
 CHAPTERS = sorted(BOOK.glob("[0-9]*.ipynb"))

@@ -1,0 +1,63 @@
+"""Properties of the layer's two relatives: the hard look-up and kernel regression."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from kit.shared.attention_checks import SIZES
+from kit.shared.checks import Report, close, draw, expect_tensor, require
+
+
+def check_hard_lookup(lookup: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Report:
+    """Check lookup(query, key, value): for each query the value whose key scores highest.
+
+    Shapes: query (query, d_k), key (key, d_k), value (key, d_v). Returns (query, d_v).
+    Errors: CheckFailed. Source: ours. Chapter: 3 (The attention layer).
+    """
+    for sizes in SIZES:
+        query, key, value = draw(*sizes)
+        output = expect_tensor(lookup(query, key, value), (sizes[0], sizes[3]))
+        for i, q in enumerate(query):
+            best = max(range(len(key)), key=lambda j: float(q @ key[j]))
+            require(
+                torch.equal(output[i], value[best]),
+                f"query {i} of {len(query)} scores highest with key {best} of {len(key)}: "
+                f"expected value {best} untouched, got {output[i].tolist()}",
+            )
+    return Report("hard look-up", (f"returns the best key's own value, on {len(SIZES)} shapes",))
+
+
+def check_kernel_attention(smooth: Callable[[Tensor, Tensor, Tensor, float], Tensor]) -> Report:
+    """Check smooth(query, key, value, width): Nadaraya-Watson regression with a Gaussian kernel.
+
+    Shapes: query (query, d), key (key, d), value (key, d_v), width a number above 0; returns
+        (query, d_v).
+    Errors: CheckFailed. Source: Nadaraya (1964), Watson (1964). Chapter: 3 (The attention layer).
+    """
+    for sizes in SIZES:
+        query, key, value = draw(*sizes)
+        for width in (0.7, 3.0):
+            output = expect_tensor(smooth(query, key, value, width), (sizes[0], sizes[3]))
+            for i, q in enumerate(query):
+                kernel = [math.exp(-float(((q - k) ** 2).sum()) / (2 * width**2)) for k in key]
+                mean = sum(w * v for w, v in zip(kernel, value, strict=True)) / sum(kernel)
+                require(
+                    close(output[i], mean),
+                    f"width {width}, query {i}: expected {mean.tolist()}, got "
+                    f"{output[i].tolist()}; the kernel is exp(-distance**2 / (2 * width**2))",
+                )
+    query, key, value = draw(2, 3, 1, 5)
+    far = smooth(query + 1e4, key, value, 0.1)
+    require(
+        bool(far.isfinite().all()),
+        "a query far from every key gives 0 / 0, since each kernel underflows to 0; a softmax "
+        "of -distance**2 / (2 * width**2) is the same quotient and stays finite",
+    )
+    nearest = value[(query + 1e4 - key.T).abs().argmin(-1)]
+    require(close(far, nearest), "far from every key the nearest one must take all the weight")
+    return Report(
+        "kernel attention",
+        (f"equals the quotient of sums on {len(SIZES)} shapes", "finite far from every key"),
+    )

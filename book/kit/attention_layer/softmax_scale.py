@@ -1,0 +1,97 @@
+"""An explorer of the softmax over dot products: wide vectors saturate it, the scale undoes that."""
+
+import math
+from statistics import NormalDist
+
+import traitlets
+
+from kit.shared import validate
+from kit.shared.widget import BookWidget, static_table
+
+WIDTHS = tuple(2**power for power in range(11))  # 1 to 1024
+TEMPERATURES = (0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
+MOST_KEYS = 64
+LAST_SEED = 9999
+CURVES = ("gradient", "entropy")
+
+
+class SoftmaxScaleExplorer(BookWidget):
+    """Widen a random query and random keys; see the softmax saturate, and the scale prevent it.
+
+    The browser draws the entries of the query and of the keys, all of variance 1, from the seed.
+
+    Args: d_k, the width of query and keys at the start: a power of 2 up to 1024; scaled, whether
+        the scores are divided by sqrt(d_k); temperature, what they are divided by besides, one of
+        `TEMPERATURES`; n_keys, 2 to 64; seed, which draw; curve, "gradient" or "entropy", what the
+        curve over the widths shows.
+    Errors: ValueError for a start that the controls cannot reach.
+    Source: Attention Is All You Need, section 3.2.1, note 4, made to move.
+    Chapter: 3 (The attention layer).
+    """
+
+    _module = "softmax_scale"
+    widths = traitlets.List().tag(sync=True)
+    temperatures = traitlets.List().tag(sync=True)
+    most_keys = traitlets.Int(MOST_KEYS).tag(sync=True)
+    last_seed = traitlets.Int(LAST_SEED).tag(sync=True)
+    d_k = traitlets.Int().tag(sync=True)
+    scaled = traitlets.Bool().tag(sync=True)
+    temperature = traitlets.Float().tag(sync=True)
+    n_keys = traitlets.Int().tag(sync=True)
+    seed = traitlets.Int().tag(sync=True)
+    curve = traitlets.Unicode().tag(sync=True)
+
+    def __init__(
+        self,
+        d_k: int = 64,
+        *,
+        scaled: bool = False,
+        temperature: int | float = 1.0,
+        n_keys: int = 8,
+        seed: int = 55,  # its largest weight rises with the width, as most do
+        curve: str = "gradient",
+    ):
+        super().__init__(
+            widths=list(WIDTHS),
+            temperatures=list(TEMPERATURES),
+            d_k=validate.one_of(d_k, WIDTHS, "d_k"),
+            scaled=scaled,
+            temperature=validate.one_of(temperature, TEMPERATURES, "temperature"),
+            n_keys=validate.whole(n_keys, 2, MOST_KEYS, "n_keys"),
+            seed=validate.whole(seed, 0, LAST_SEED, "seed"),
+            curve=validate.one_of(curve, CURVES, "curve"),
+        )
+
+    def summary(self) -> str:
+        scale = "with" if self.scaled else "without"
+        return f"SoftmaxScaleExplorer: {self.n_keys} keys, d_k = {self.d_k}, {scale} the scale"
+
+    def static_html(self) -> str:
+        """The same story without chance: scores that stand where a normal draw has its quantiles.
+
+        With the scale their standard deviation is 1 at every width.
+        """
+        named = [("any d_k, divided by √d_k", 1.0)]
+        named += [(f"d_k = {width}, not divided", math.sqrt(width)) for width in WIDTHS[::2]]
+        rows = [
+            (name, f"{deviation:g}", *_softmax_figures(self.n_keys, deviation / self.temperature))
+            for name, deviation in named
+        ]
+        caption = (
+            f"The softmax of {self.n_keys} typical scores, temperature {self.temperature:g} "
+            f"(entropy is at most {math.log(self.n_keys):.2f})"
+        )
+        header = ("scores q·k", "standard deviation", "largest weight", "entropy", "gradient norm")
+        return static_table(caption, header, rows)
+
+
+def _softmax_figures(n_keys: int, deviation: float) -> tuple[str, str, str]:
+    """Largest weight, entropy and norm of the Jacobian, for evenly spread normal scores."""
+    normal = NormalDist(sigma=deviation)
+    scores = [normal.inv_cdf((i + 0.5) / n_keys) for i in range(n_keys)]
+    powers = [math.exp(score - scores[-1]) for score in scores]
+    weights = [power / sum(powers) for power in powers]
+    entropy = -sum(w * math.log(w) for w in weights if w > 0)
+    squares, cubes = (sum(w**k for w in weights) for k in (2, 3))
+    gradient = math.sqrt(max(0.0, squares - 2 * cubes + squares**2))
+    return f"{100 * max(weights):.0f} %", f"{entropy:.2f}", f"{gradient:.3f}"

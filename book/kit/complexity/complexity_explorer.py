@@ -1,0 +1,114 @@
+"""An explorer of Table 1: what four kinds of layer cost at any length and width."""
+
+import traitlets
+
+from kit.complexity.costs import (
+    Cost,
+    convolution_cost,
+    recurrent_cost,
+    restricted_cost,
+    self_attention_cost,
+)
+from kit.shared import validate
+from kit.shared.widget import BookWidget, static_table
+
+LENGTHS = tuple(sorted([2**i for i in range(3, 17)] + [3 * 2**i for i in range(2, 15)]))
+WIDTHS = tuple(sorted([2**i for i in range(4, 13)] + [3 * 2**i for i in range(3, 11)]))
+RADII = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+KERNELS = (2, 15)  # least and most
+MEASURES = ("work", "memory", "path")
+LAYERS = ("attention", "recurrent", "convolution", "restricted")
+
+
+class ComplexityExplorer(BookWidget):
+    """Turn length, width, kernel and window; see work, memory and paths of four kinds of layer.
+
+    Args: n, the length, one of `LENGTHS`; d, the width, one of `WIDTHS`; k, the kernel of the
+        convolution, 2 to 15; radius of the restricted attention's window, one of `RADII`; dilated,
+        a convolution whose steps grow by k from layer to layer; projections, count those of
+        attention too; measure, what the curves show: "work", "memory" or "path"; pick, the layer
+        that the reader has chosen, one of `LAYERS`, or "none".
+    Errors: ValueError for a start that the controls cannot reach.
+    Source: Attention Is All You Need, table 1, made to move; the formulas of `kit.complexity.costs`.
+    Chapter: 13 (Complexity).
+    """
+
+    _module = "complexity_explorer"
+    lengths = traitlets.List().tag(sync=True)
+    widths = traitlets.List().tag(sync=True)
+    radii = traitlets.List().tag(sync=True)
+    kernels = traitlets.List().tag(sync=True)
+    n = traitlets.Int().tag(sync=True)
+    d = traitlets.Int().tag(sync=True)
+    k = traitlets.Int().tag(sync=True)
+    radius = traitlets.Int().tag(sync=True)
+    dilated = traitlets.Bool().tag(sync=True)
+    projections = traitlets.Bool().tag(sync=True)
+    measure = traitlets.Unicode().tag(sync=True)
+    pick = traitlets.Unicode().tag(sync=True)
+
+    def __init__(
+        self,
+        n: int = 64,
+        d: int = 512,
+        *,
+        k: int = 3,
+        radius: int = 16,
+        dilated: bool = False,
+        projections: bool = False,
+        measure: str = "work",
+        pick: str = "none",
+    ):
+        super().__init__(
+            lengths=list(LENGTHS),
+            widths=list(WIDTHS),
+            radii=list(RADII),
+            kernels=list(KERNELS),
+            n=validate.one_of(n, LENGTHS, "n"),
+            d=validate.one_of(d, WIDTHS, "d"),
+            k=validate.one_of(k, tuple(range(KERNELS[0], KERNELS[1] + 1)), "k"),
+            radius=validate.one_of(radius, RADII, "radius"),
+            dilated=validate.flag(dilated, "dilated"),
+            projections=validate.flag(projections, "projections"),
+            measure=validate.one_of(measure, MEASURES, "measure"),
+            pick=validate.one_of(pick, ("none", *LAYERS), "pick"),
+        )
+
+    def costs(self) -> dict[str, Cost]:
+        """What each layer costs at the sizes set, from `kit.complexity.costs`.
+
+        Chapter: 13 (Complexity).
+        """
+        return {
+            "attention": self_attention_cost(self.n, self.d, projections=self.projections),
+            "recurrent": recurrent_cost(self.n, self.d),
+            "convolution": convolution_cost(self.n, self.d, self.k, dilated=self.dilated),
+            "restricted": restricted_cost(
+                self.n, self.d, self.radius, projections=self.projections
+            ),
+        }
+
+    def summary(self) -> str:
+        return (
+            f"ComplexityExplorer: n {self.n}, d {self.d}, k {self.k}, "
+            f"r {2 * self.radius + 1}, {self.measure}"
+        )
+
+    def static_html(self) -> str:
+        names = {
+            "attention": "self-attention",
+            "recurrent": "recurrent",
+            "convolution": f"convolution, k = {self.k}",
+            "restricted": f"restricted, r = {2 * self.radius + 1}",
+        }
+        rows = [
+            (names[name], f"{c.flops:,}", f"{c.memory:,}", f"{c.sequential:,}", f"{c.path:,}")
+            for name, c in self.costs().items()
+        ]
+        caption = (
+            f"What a layer costs for n = {self.n:,} vectors of width d = {self.d:,}"
+            f"{', projections counted' if self.projections else ''}"
+            f"{', convolution dilated' if self.dilated else ''}"
+        )
+        header = ("layer", "FLOPs", "memory, numbers", "one after another", "longest path")
+        return static_table(caption, header, rows)

@@ -1,0 +1,413 @@
+"""Real weights in the book's own modules: encoders of BERT's shape, language models of GPT-2's.
+
+A folder in Hugging Face's layout (`config.json`, `model.safetensors`) is all that is needed; names
+and shapes are checked before any number is used, and nothing is fetched from anywhere. Where their
+parts differ from the book's, the difference stands here:
+
+    both    embeddings are not multiplied by sqrt(d_model); positions are learned
+    BERT    a third embedding, of segments; a norm on the sum of the three; eps 1e-12
+    GPT-2   GELU by its tanh formula; matrices stored as (in, out), and W^Q, W^K, W^V as one"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from lib.layers import Embedding, LayerNorm, TiedProjection
+from lib.masks import padding_mask
+from lib.positions import Learned
+from lib.transformer import Config, Encoder, LanguageModel
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+REMEDY = "fetch the folder again, whole"
+# BERT's pooler and second task serve training alone; position_ids and attn.bias are no weights.
+WITH_A_HEAD = ("MaskedLM", "PreTraining")  # in the names of the classes that have one
+BERT_UNUSED = ("pooler.", "cls.seq_relationship.", "cls.predictions.decoder.", ".position_ids")
+GPT2_UNUSED = (".attn.bias", ".attn.masked_bias", "lm_head.weight")
+ACTIVATION_OF = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh"}
+ACTIVATION_OF["gelu_pytorch_tanh"] = "gelu_tanh"
+
+
+def read_config(folder: str | Path) -> dict[str, Any]:
+    """Read what a folder's config.json says of its model.
+
+    Errors: ValueError for a file that is missing or is not a JSON object.
+    Source: ours. Chapter: 14 (One design, three families).
+    """
+    path = Path(folder) / CONFIG
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"expected a file {path}, got {error.strerror}; {REMEDY}") from error
+    except ValueError as error:
+        raise ValueError(f"expected JSON in {path}, got {error}; {REMEDY}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"expected a JSON object in {path}, got {found!r}; {REMEDY}")
+    return found
+
+
+def read_weights(
+    folder: str | Path,
+    wanted: Mapping[str, tuple[int, ...]],
+    *,
+    prefix: str,
+    unused: Iterable[str] = (),
+    dtype: torch.dtype = torch.float32,
+) -> dict[str, Tensor]:
+    """Read the tensors of `wanted`, by name and shape, from a folder's model.safetensors.
+
+    All names and shapes are compared before the first number is read.
+
+    Args: prefix, what the names in the file may begin with besides; unused, beginnings and ends of
+        names that may be in the file and are left there; dtype, what the tensors are turned to.
+    Returns: the tensors under the names of `wanted`.
+    Errors: ValueError for a file that is missing or broken, a tensor that is missing, left over,
+        stored twice, of another shape, or not of real numbers.
+    Source: ours. Chapter: 14 (One design, three families).
+    """
+    from safetensors import SafetensorError, safe_open  # only who loads weights needs safetensors
+
+    path = Path(folder) / WEIGHTS
+    if not path.is_file():
+        others = (
+            sorted(p.name for p in Path(folder).glob("*model*")) if path.parent.is_dir() else []
+        )
+        got = f"only {', '.join(others)}" if others else "no such file"
+        raise ValueError(f"expected a file {path}, got {got}; take a model that is stored as one")
+    try:
+        with safe_open(str(path), "pt") as file:
+            stored = list(file.keys())
+            names = {_plain_name(name, prefix): name for name in stored}
+            twice = sorted(set(stored) - set(names.values()))
+            if twice:
+                raise ValueError(
+                    f"{path}: expected each tensor once, got {twice[0]} beside "
+                    f"{names[_plain_name(twice[0], prefix)]}; {REMEDY}"
+                )
+            shapes = {
+                plain: tuple(file.get_slice(name).get_shape()) for plain, name in names.items()
+            }
+            _compare(path, shapes, dict(wanted), tuple(unused))
+            found = {plain: file.get_tensor(names[plain]) for plain in wanted}
+    except SafetensorError as error:
+        raise ValueError(f"expected a whole file {path}, got {error}; {REMEDY}") from error
+    for name, tensor in found.items():
+        if not tensor.is_floating_point() or not tensor.isfinite().all():
+            raise ValueError(f"{path}: expected finite real numbers in {name}; {REMEDY}")
+    return {name: tensor.to(dtype) for name, tensor in found.items()}
+
+
+def _plain_name(name: str, prefix: str) -> str:
+    """Without the prefix of a model with a head; with the newer names of a norm's two vectors."""
+    name = name.removeprefix(prefix)
+    for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
+        name = name.replace(old, new)
+    return name
+
+
+def _compare(
+    path: Path,
+    found: dict[str, tuple[int, ...]],
+    wanted: dict[str, tuple[int, ...]],
+    unused: tuple[str, ...],
+) -> None:
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise ValueError(
+            f"{path}: expected a tensor {missing[0]}, got none ({len(missing)} missing in all); "
+            "is it the model that config.json describes?"
+        )
+    left = [
+        name
+        for name in found
+        if name not in wanted and not name.startswith(unused) and not name.endswith(unused)
+    ]
+    if left:
+        raise ValueError(
+            f"{path}: expected no tensor {left[0]}, got one ({len(left)} left over in all); "
+            "the model has a part that would be lost"
+        )
+    for name, shape in wanted.items():
+        if found[name] != shape:
+            raise ValueError(
+                f"{path}: expected {name} of shape {shape}, got {found[name]}; "
+                "is it the model that config.json describes?"
+            )
+
+
+def bert_names(n_layers: int, head: bool) -> dict[str, str]:
+    """From the book's name of each parameter of a `BertEncoder` to the name in a file of BERT's.
+
+    Source: Devlin et al. 2019, as stored by Hugging Face. Chapter: 14 (One design, three families).
+    """
+    names = {
+        "embedding.weight": "embeddings.word_embeddings.weight",
+        "positions.weight": "embeddings.position_embeddings.weight",
+        "segments.weight": "embeddings.token_type_embeddings.weight",
+        **_norm("norm", "embeddings.LayerNorm"),
+    }
+    for i in range(n_layers):
+        ours, theirs = f"encoder.layers.{i}", f"encoder.layer.{i}"
+        attention, feed = f"{ours}.self_attention", f"{ours}.feed_forward"
+        for letter, word in (("q", "query"), ("k", "key"), ("v", "value")):
+            there = f"{theirs}.attention.self.{word}"
+            names |= _linear(f"{attention}.sublayer.w_{letter}", there)
+        names |= _linear(f"{attention}.sublayer.w_o", f"{theirs}.attention.output.dense")
+        names |= _norm(f"{attention}.norm", f"{theirs}.attention.output.LayerNorm")
+        names |= _linear(f"{feed}.sublayer.w_1", f"{theirs}.intermediate.dense")
+        names |= _linear(f"{feed}.sublayer.w_2", f"{theirs}.output.dense")
+        names |= _norm(f"{feed}.norm", f"{theirs}.output.LayerNorm")
+    if head:
+        names |= _linear("transform.0", "cls.predictions.transform.dense")
+        names |= _norm("transform.2", "cls.predictions.transform.LayerNorm")
+        names["projection_bias"] = "cls.predictions.bias"
+    return names
+
+
+def gpt2_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """The tensors of a file of GPT-2's, with their shapes. A matrix is (in, out), as in x W.
+
+    Source: Radford et al. 2019, as stored by Hugging Face.
+    Chapter: 14 (One design, three families).
+    """
+    d, d_ff = config.d_model, config.d_ff
+    shapes = {"wte.weight": (config.source_vocab, d), "wpe.weight": (config.max_length, d)}
+    for i in range(config.n_layers):
+        for name, width_in, width_out in (
+            ("attn.c_attn", d, 3 * d),
+            ("attn.c_proj", d, d),
+            ("mlp.c_fc", d, d_ff),
+            ("mlp.c_proj", d_ff, d),
+        ):
+            shapes[f"h.{i}.{name}.weight"] = (width_in, width_out)
+            shapes[f"h.{i}.{name}.bias"] = (width_out,)
+        for name in ("ln_1", "ln_2"):
+            shapes |= {f"h.{i}.{name}.{part}": (d,) for part in ("weight", "bias")}
+    return shapes | {"ln_f.weight": (d,), "ln_f.bias": (d,)}
+
+
+def gpt2_state(weights: dict[str, Tensor], n_layers: int) -> dict[str, Tensor]:
+    """The same tensors as a `LanguageModel` has them: transposed, and c_attn cut in three.
+
+    Source: Radford et al. 2019, as stored by Hugging Face.
+    Chapter: 14 (One design, three families).
+    """
+    state = {
+        "embedding.weight": weights["wte.weight"],
+        "decoder.positions.weight": weights["wpe.weight"],
+        "decoder.norm.gain": weights["ln_f.weight"],
+        "decoder.norm.bias": weights["ln_f.bias"],
+    }
+    for i in range(n_layers):
+        layer = f"decoder.layers.{i}"
+        for part in ("weight", "bias"):
+            fused = weights[f"h.{i}.attn.c_attn.{part}"]  # (d, 3d) or (3d): queries, keys, values
+            for letter, third in zip("qkv", fused.chunk(3, dim=-1), strict=True):
+                third = third.mT if part == "weight" else third
+                state[f"{layer}.self_attention.sublayer.w_{letter}.{part}"] = third
+            for ours, theirs in (
+                ("self_attention.sublayer.w_o", "attn.c_proj"),
+                ("feed_forward.sublayer.w_1", "mlp.c_fc"),
+                ("feed_forward.sublayer.w_2", "mlp.c_proj"),
+            ):
+                tensor = weights[f"h.{i}.{theirs}.{part}"]
+                state[f"{layer}.{ours}.{part}"] = tensor.mT if part == "weight" else tensor
+        for ours, theirs in (("self_attention", "ln_1"), ("feed_forward", "ln_2")):
+            state[f"{layer}.{ours}.norm.gain"] = weights[f"h.{i}.{theirs}.weight"]
+            state[f"{layer}.{ours}.norm.bias"] = weights[f"h.{i}.{theirs}.bias"]
+    return state
+
+
+def _linear(ours: str, theirs: str) -> dict[str, str]:
+    return {f"{ours}.{part}": f"{theirs}.{part}" for part in ("weight", "bias")}
+
+
+def _norm(ours: str, theirs: str) -> dict[str, str]:
+    return {f"{ours}.gain": f"{theirs}.weight", f"{ours}.bias": f"{theirs}.bias"}
+
+
+class BertEncoder(nn.Module):
+    """An encoder as BERT has it: three embeddings, their norm, then the book's `Encoder`.
+
+    x = LayerNorm(E[token] + P[position] + S[segment]), and post-norm layers on top of it.
+
+    Args: config, of which norm and positions are set here; n_segments, entries of the segment
+        embedding; eps, of every norm; head adds what says a hidden token, see `logits`.
+    Shapes: tokens (batch, time), lengths (batch), segments (batch, time), 0 everywhere unless
+        given. Returns one vector for each token, (batch, time, d_model).
+    Source: Devlin et al. 2019, section 3. Chapter: 14 (One design, three families).
+    """
+
+    def __init__(
+        self, config: Config, *, n_segments: int = 2, eps: float = 1e-12, head: bool = False
+    ):
+        super().__init__()
+        d_model = config.d_model
+        self.config = replace(config, norm="post", positions="none")
+        self.embedding = Embedding(config.source_vocab, d_model)
+        self.segments = Embedding(n_segments, d_model)
+        self.embedding.scale = self.segments.scale = 1.0
+        self.positions = Learned(d_model, max_length=config.max_length)
+        self.norm = LayerNorm(d_model)
+        self.encoder = Encoder(self.config)  # drops out after the norm, as BERT does
+        self.transform = None
+        if head:
+            self.transform = nn.Sequential(
+                nn.Linear(d_model, d_model), nn.GELU(), LayerNorm(d_model)
+            )
+            self.projection = TiedProjection(self.embedding)
+            self.projection_bias = nn.Parameter(torch.zeros(config.source_vocab))
+        for module in self.modules():
+            if isinstance(module, LayerNorm):
+                module.eps = eps
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch time"],
+        lengths: Int[Tensor, " batch"] | None = None,
+        segments: Int[Tensor, "batch time"] | None = None,
+    ) -> Float[Tensor, "batch time d_model"]:
+        segments = torch.zeros_like(tokens) if segments is None else segments
+        x = self.positions.add(self.embedding(tokens) + self.segments(segments))
+        mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
+        return self.encoder(self.norm(x), mask)
+
+    def logits(
+        self, hidden: Float[Tensor, "batch time d_model"]
+    ) -> Float[Tensor, "batch time vocab"]:
+        """Score each token of the vocabulary at each position, from what `forward` returned.
+
+        Errors: ValueError for a model without a head.
+        Source: Devlin et al. 2019, section 3.1. Chapter: 14 (One design, three families).
+        """
+        if self.transform is None:
+            raise ValueError("expected a model with a head, got one without; it gives vectors only")
+        return self.projection(self.transform(hidden)) + self.projection_bias
+
+
+def mean_pooled(
+    hidden: Float[Tensor, "batch time d_model"], lengths: Int[Tensor, " batch"]
+) -> Float[Tensor, "batch d_model"]:
+    """One vector for a sentence: the mean over its real tokens, made one unit long.
+
+    Source: Reimers and Gurevych 2019, section 3. Chapter: 14 (One design, three families).
+    """
+    real = padding_mask(lengths, hidden.shape[1]).mT  # (batch, time, 1)
+    mean = (hidden * real).sum(dim=1) / real.sum(dim=1)
+    return nn.functional.normalize(mean, dim=-1)
+
+
+def load_bert(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> BertEncoder:
+    """Load an encoder of BERT's shape, with its head if the folder has one, in evaluation mode.
+
+    Errors: ValueError for another kind of model, or files that are missing, broken or of others.
+    Source: Devlin et al. 2019. Chapter: 14 (One design, three families).
+    """
+    found = read_config(folder)
+    _require(found, folder, model_type="bert", is_decoder=False)
+    _require(found, folder, position_embedding_type="absolute", tie_word_embeddings=True)
+    _require(found, folder, add_cross_attention=False)
+    config = Config(
+        source_vocab=_size(found, "vocab_size", folder),
+        d_model=_size(found, "hidden_size", folder),
+        n_heads=_size(found, "num_attention_heads", folder),
+        d_ff=_size(found, "intermediate_size", folder),
+        n_layers=_size(found, "num_hidden_layers", folder),
+        max_length=_size(found, "max_position_embeddings", folder),
+        activation=_activation(found.get("hidden_act", "gelu"), folder),
+        dropout=_number(found, "hidden_dropout_prob", 0.1, folder),
+    )
+    head = any(kind in str(found.get("architectures")) for kind in WITH_A_HEAD)
+    if head:  # its transform has this function too, and ours is GELU
+        _require(found, folder, hidden_act="gelu")
+    eps = _number(found, "layer_norm_eps", 1e-12, folder)
+    segments = _size({"type_vocab_size": 2} | found, "type_vocab_size", folder)
+    model = BertEncoder(config, n_segments=segments, eps=eps, head=head).to(dtype)
+    names = bert_names(config.n_layers, head)
+    ours = model.state_dict()
+    shapes = {theirs: tuple(ours[name].shape) for name, theirs in names.items()}
+    weights = read_weights(folder, shapes, prefix="bert.", unused=BERT_UNUSED, dtype=dtype)
+    state = {name: weights[theirs] for name, theirs in names.items()}
+    return _filled(model, state, tied=head)
+
+
+def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> LanguageModel:
+    """Load a language model of GPT-2's shape, in evaluation mode.
+
+    Errors: ValueError for another kind of model, or files that are missing, broken or of others.
+    Source: Radford et al. 2019. Chapter: 14 (One design, three families).
+    """
+    found = read_config(folder)
+    _require(found, folder, model_type="gpt2", tie_word_embeddings=True, scale_attn_weights=True)
+    _require(found, folder, add_cross_attention=False, scale_attn_by_inverse_layer_idx=False)
+    _require(found, folder, layer_norm_epsilon=1e-5)
+    d_model = _size(found, "n_embd", folder)
+    config = Config(
+        source_vocab=_size(found, "vocab_size", folder),
+        d_model=d_model,
+        n_heads=_size(found, "n_head", folder),
+        d_ff=4 * d_model if found.get("n_inner") is None else _size(found, "n_inner", folder),
+        n_layers=_size(found, "n_layer", folder),
+        max_length=_size(found, "n_positions", folder),
+        activation=_activation(found.get("activation_function", "gelu_new"), folder),
+        dropout=_number(found, "resid_pdrop", 0.1, folder),
+        norm="pre",
+        positions="learned",
+    )
+    model = LanguageModel(config).to(dtype)
+    model.embedding.scale = 1.0
+    wanted = gpt2_shapes(config)
+    weights = read_weights(folder, wanted, prefix="transformer.", unused=GPT2_UNUSED, dtype=dtype)
+    return _filled(model, gpt2_state(weights, config.n_layers), tied=True)
+
+
+def _filled(model: nn.Module, state: dict[str, Tensor], *, tied: bool) -> Any:
+    if tied:  # one matrix under two names
+        state |= {"projection.weight": state["embedding.weight"]}
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def _size(found: dict[str, Any], name: str, folder: str | Path) -> int:
+    size = found.get(name)
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise ValueError(
+            f"{_file(folder)}: expected {name} as a whole number above 0, got {size!r}"
+        )
+    return size
+
+
+def _number(found: dict[str, Any], name: str, usual: float, folder: str | Path) -> float:
+    number = found.get(name, usual)
+    if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number < 1:
+        raise ValueError(
+            f"{_file(folder)}: expected {name} as a number from 0 to below 1, got {number!r}"
+        )
+    return number
+
+
+def _file(folder: str | Path) -> str:
+    return f"{Path(folder).name}/config.json"
+
+
+def _activation(name: Any, folder: str | Path) -> str:
+    if not isinstance(name, str) or name not in ACTIVATION_OF:
+        wanted = ", ".join(ACTIVATION_OF)
+        raise ValueError(f"{_file(folder)}: expected an activation out of {wanted}, got {name!r}")
+    return ACTIVATION_OF[name]
+
+
+def _require(found: dict[str, Any], folder: str | Path, **wanted: Any) -> None:
+    """What the config may leave out, it may not set otherwise; the model's type it must say."""
+    for name, value in wanted.items():
+        got = found.get(name, None if name == "model_type" else value)
+        if got != value:
+            raise ValueError(
+                f"{_file(folder)}: expected {name} {value!r}, got {got!r}; "
+                "this design would need other modules"
+            )

@@ -1,0 +1,101 @@
+"""An explorer of learning-rate schedules: the paper's, a cosine, and a constant rate."""
+
+import traitlets
+
+from kit.shared import validate
+from kit.shared.widget import BookWidget, static_table
+from lib.training import cosine, paper_schedule, warm_up
+
+D_MODELS = (32, 64, 128, 256, 512, 1024, 2048)
+WARMUPS = (1, 10, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 4000, 8000, 16_000)
+TOTALS = (300, 500, 1000, 1500, 2000, 3000, 5000, 10_000, 20_000, 50_000, 100_000, 300_000)
+PEAKS = (1e-4, 2e-4, 3e-4, 5e-4, 7e-4, 1e-3, 2e-3, 3e-3, 4e-3, 6e-3, 8e-3, 1e-2, 2e-2, 3e-2)
+SCHEDULES = ("paper", "cosine", "constant")
+
+
+class LearningRateExplorer(BookWidget):
+    """Turn the numbers of three schedules; see their curves, their peak, the rate at any step.
+
+    Args: schedule, "paper", "cosine" or "constant", the one that is read out; d_model, one of
+        `D_MODELS`, which the paper's schedule reads; warmup, one of `WARMUPS`, for all three (1 is
+        none); total, the steps of the run, one of `TOTALS`; peak, one of `PEAKS`, the largest rate
+        of the other two; step, counted from 0, the one that is marked, or None for the peak's.
+    Errors: ValueError for a start that the controls cannot reach.
+    Source: Attention Is All You Need, equation 3, made to move; and `lib.training`.
+    Chapter: 11 (Training).
+    """
+
+    _module = "learning_rate"
+    d_models = traitlets.List().tag(sync=True)
+    warmups = traitlets.List().tag(sync=True)
+    totals = traitlets.List().tag(sync=True)
+    peaks = traitlets.List().tag(sync=True)
+    schedule = traitlets.Unicode().tag(sync=True)
+    d_model = traitlets.Int().tag(sync=True)
+    warmup = traitlets.Int().tag(sync=True)
+    total = traitlets.Int().tag(sync=True)
+    peak = traitlets.Float().tag(sync=True)
+    step = traitlets.Int().tag(sync=True)
+
+    def __init__(
+        self,
+        schedule: str = "paper",
+        *,
+        d_model: int = 512,
+        warmup: int = 4000,
+        total: int = 100_000,
+        peak: float = 7e-4,
+        step: int | None = None,
+    ):
+        warmup, total = (
+            validate.one_of(warmup, WARMUPS, "warmup"),
+            validate.one_of(total, TOTALS, "total"),
+        )
+        step = min(warmup, total) - 1 if step is None else step
+        super().__init__(
+            d_models=list(D_MODELS),
+            warmups=list(WARMUPS),
+            totals=list(TOTALS),
+            peaks=list(PEAKS),
+            schedule=validate.one_of(schedule, SCHEDULES, "schedule"),
+            d_model=validate.one_of(d_model, D_MODELS, "d_model"),
+            warmup=warmup,
+            total=total,
+            peak=validate.one_of(peak, PEAKS, "peak"),
+            step=validate.index(step, total, "step"),
+        )
+
+    def rate(self, schedule: str, step: int) -> float | None:
+        """The rate of one of the three at a step, from `lib.training`; None if there is none.
+
+        A cosine has none where the warm-up fills the run. Chapter: 11 (Training).
+        """
+        if schedule == "paper":
+            return paper_schedule(self.d_model, self.warmup)(step)
+        if schedule == "constant":
+            return self.peak * warm_up(self.warmup)(step)
+        return (
+            None
+            if self.warmup >= self.total
+            else (self.peak * cosine(self.total, self.warmup)(step))
+        )
+
+    def summary(self) -> str:
+        return (
+            f"LearningRateExplorer: {self.schedule}, d_model {self.d_model}, "
+            f"warm-up {self.warmup}, {self.total} steps, peak {self.peak:g}"
+        )
+
+    def static_html(self) -> str:
+        last = self.total - 1
+        steps = sorted({0, min(self.warmup, self.total) - 1, self.step, last // 2, last})
+        rows = [
+            (f"{step:,}", *("none" if rate is None else f"{rate:.2e}" for rate in rates))
+            for step in steps
+            for rates in [[self.rate(name, step) for name in SCHEDULES]]
+        ]
+        caption = (
+            f"Learning rate by step, of {self.total:,}: d_model {self.d_model}, "
+            f"warm-up {self.warmup:,}, peak {self.peak:g}"
+        )
+        return static_table(caption, ("step, from 0", "paper", "cosine", "constant"), rows)

@@ -1,0 +1,118 @@
+"""The sentences of a run of `python -m train`: the book's task, or the reader's own files."""
+
+import argparse
+import hashlib
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from lib.data import Pair, Vocabulary, read_parallel
+from lib.subword import SubwordVocabulary
+from lib.translation import translation_pairs
+
+HELD_OUT = 1000  # pairs kept for validation where no file is, at most one in twenty
+VALIDATION = ("val", "valid", "dev")  # names that a validation file may have
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentence pairs for training, validation and the final score. Chapter: 11 (Training).
+
+    `tests` has a list of pairs for each name; `left_out` counts training pairs that were too long.
+    """
+
+    train: list[Pair]
+    valid: list[Pair]
+    tests: dict[str, list[Pair]]
+    left_out: int
+
+    def fingerprint(self) -> str:
+        """A short text that changes when a training sentence does. Chapter: 11 (Training)."""
+        digest = hashlib.sha256()
+        for pair in self.train:
+            digest.update(repr(tuple(pair)).encode())
+        return digest.hexdigest()[:16]
+
+
+def read_corpus(options: argparse.Namespace) -> Corpus:
+    """Read the sentences that the options name. Chapter: 11 (Training).
+
+    Errors: ValueError for files that are missing or that `read_parallel` refuses; OSError.
+    """
+    valid: list[Pair] | None = None
+    tests: dict[str, list[Pair]] = {}
+    if options.train:
+        train = _read(options.train, options)
+        valid = _read(options.valid, options) if options.valid else None
+        if options.test:
+            tests[Path(options.test[0]).name] = _read(options.test, options)
+    elif options.data:
+        found = _find(Path(options.data), options.source, options.target)
+        train = _read(found.pop("train"), options)
+        name = next((name for name in VALIDATION if name in found), None)
+        valid = _read(found.pop(name), options) if name else None
+        tests = {n: _read(f, options) for n, f in found.items() if n.startswith("test")}
+    else:
+        train, tests["test"] = translation_pairs()
+    if valid is None:
+        train, valid = _hold_out(train)
+    fitting = [pair for pair in train if max(map(len, pair)) <= options.max_length]
+    if not fitting:
+        raise ValueError(
+            f"expected training sentences of at most {options.max_length} tokens, all are longer; "
+            "raise --max-length"
+        )
+    return Corpus(fitting, valid, tests or {"validation": valid}, len(train) - len(fitting))
+
+
+def make_vocabularies(
+    train: list[Pair], options: argparse.Namespace
+) -> tuple[Vocabulary, Vocabulary]:
+    """Collect the words or sub-words of both sides, or one vocabulary of both together.
+
+    Chapter: 11 (Training).
+    """
+    sources, targets = ([pair[side] for pair in train] for side in (0, 1))
+    sides = [sources + targets] if options.share else [sources, targets]
+    if options.subword:
+        made = [SubwordVocabulary.from_sentences(side, options.subword) for side in sides]
+    else:
+        made = [Vocabulary.from_sentences(side, options.min_count) for side in sides]
+    return made[0], made[-1]
+
+
+def _read(paths: list[str] | list[Path], options: argparse.Namespace) -> list[Pair]:
+    return read_parallel(*paths, lowercase=options.lower_case)
+
+
+def _find(folder: Path, source: str, target: str) -> dict[str, list[Path]]:
+    """The files of a folder that stand there for both languages: name -> source, target."""
+    if not folder.is_dir():
+        raise ValueError(f"expected a folder after --data, got {folder}, which is none")
+    sides: list[dict[str, Path]] = [{}, {}]
+    for path in sorted(folder.iterdir()):
+        for side, language in zip(sides, (source, target), strict=True):
+            for ending in (f".{language}", f".{language}.gz"):
+                if path.name.endswith(ending):
+                    side.setdefault(path.name.removesuffix(ending), path)
+    found = {name: [path, sides[1][name]] for name, path in sides[0].items() if name in sides[1]}
+    if "train" not in found:
+        there = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
+        raise ValueError(
+            f"expected train.{source} and train.{target}, or the same with .gz, in {folder}; "
+            f"there is {there}"
+        )
+    return found
+
+
+def _hold_out(pairs: list[Pair]) -> tuple[list[Pair], list[Pair]]:
+    """Take some pairs away for validation, the same ones in each run."""
+    number = min(HELD_OUT, len(pairs) // 20)
+    if not number:
+        raise ValueError(
+            f"expected at least 20 training pairs, of which one is held out, got {len(pairs)}; "
+            "name files with --valid"
+        )
+    held = set(random.Random(0).sample(range(len(pairs)), number))
+    rest = [pair for i, pair in enumerate(pairs) if i not in held]
+    return rest, [pairs[i] for i in sorted(held)]

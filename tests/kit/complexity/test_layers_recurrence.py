@@ -1,0 +1,33 @@
+"""The recurrence and the convolution of Table 1 against torch's."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from kit.complexity.layers import CausalConvolution, Recurrence
+
+
+def test_recurrence_is_torchs():
+    torch.manual_seed(0)
+    ours, n, d = Recurrence(7), 11, 7
+    theirs = torch.nn.RNN(d, d, bias=False, batch_first=True)
+    with torch.no_grad():
+        theirs.weight_ih_l0.copy_(ours.from_input.weight)
+        theirs.weight_hh_l0.copy_(ours.from_state.weight)
+    x = torch.randn(3, n, d)
+    assert torch.allclose(ours(x), theirs(x)[0], atol=1e-6)
+    assert torch.allclose(ours.rounds(x, n - 1), ours(x), atol=1e-6)
+    assert not torch.allclose(ours.rounds(x, n - 2), ours(x), atol=1e-6)
+
+
+def test_convolution_sees_no_later_position():
+    x = torch.randn(2, 3, 9, dtype=torch.float64).transpose(1, 2)
+    layer = CausalConvolution(3, 4, dilation=2).double()
+    padded = F.pad(x.transpose(1, 2), (6, 0))
+    expected = F.conv1d(padded, layer.convolution.weight, dilation=2).transpose(1, 2)
+    assert torch.equal(layer(x), expected)
+
+
+def test_no_round_is_refused():
+    with pytest.raises(ValueError, match="one round or more, got 0"):
+        Recurrence(3).rounds(torch.zeros(1, 2, 3), 0)

@@ -1,0 +1,139 @@
+"""The broken models: each is caught by the property that names it, and the right one by none."""
+
+import pytest
+import torch
+
+from kit.mistakes.catalogue import COLUMNS, MISTAKES, find_mistake, findings_of, mistake_matrix
+from kit.mistakes.in_model import NoTargetMask
+from kit.mistakes.specimen import PlainAttention, Specimen
+from kit.mistakes.symptoms import WINDOW, cross_map, symptoms
+from kit.shared.checks import Finding
+from lib.data import Pair, Vocabulary
+
+# By name: all properties that fail, in the order of the table. "*" stops wherever it is run.
+CAUGHT = {
+    "RootOfHeads": "spread, copied",
+    "RootOfWidth": "spread, copied",
+    "EveryAxisTurned": "*",
+    "SoftmaxOverQueries": "weights, future, padding, stepwise, copied",
+    "SoftmaxOverBatch": "weights, padding, alone, copied",
+    "HeadsOnSlices": "count, copied",
+    "HeadsByReshape": "future, padding, stepwise, copied",
+    "WideHeads": "count, copied",
+    "OutputTurned": "sizes, copied",
+    "InvertedMask": "weights, future, padding, felt, order, stepwise, copied",
+    "MaskedAfterSoftmax": "weights, future, padding, stepwise, copied",
+    "MinusBillion": "weights, half",
+    "MinusInfinity": "weights",
+    "AndForOr": "future, stepwise, copied",
+    "NoTargetMask": "future, stepwise, copied",
+    "MaskInTrainingOnly": "future, stepwise, copied",
+    "QueriesMasked": "padding, copied",
+    "CosineExponent": "shift, copied",
+    "AlwaysPositionZero": "stepwise",
+    "PositionsDropped": "order, copied",
+    "TableAsAttribute": "moves",
+    "LayersInAList": "saved, moves, learns, count, copied",
+    "UsedBeforeAssigned": "*",
+    "LoudTying": "first loss",
+    "ScaledLogits": "first loss, copied",
+    "UnbiasedNorm": "copied",
+}
+
+
+@pytest.fixture(scope="module")
+def matrix():
+    return mistake_matrix()
+
+
+def caught(row: dict[str, Finding]) -> list[str]:
+    return [name for name, finding in row.items() if not finding.held]
+
+
+def test_the_right_model_has_every_property():
+    found = findings_of(None)
+    assert list(found) == list(COLUMNS)
+    assert caught(found) == []
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_row_of(matrix, name):
+    row = matrix[name]
+    if CAUGHT[name] == "*":
+        assert row["sizes"].number is None
+        assert {"future", "stepwise", "one batch", "copied"} <= set(caught(row))
+    else:
+        assert caught(row) == CAUGHT[name].split(", ")
+
+
+def test_a_projection_made_in_forward_is_seen_many_times(matrix):
+    found = set(caught(matrix["OutputMadeInForward"]))
+    assert {"repeat", "saved", "learns", "count", "one batch", "copied"} <= found
+    assert not {"sizes", "weights", "spread", "shift", "moves", "first loss"} & found
+
+
+def test_every_mistake_is_caught_by_the_property_that_names_it(matrix):
+    assert set(matrix) == {*CAUGHT, "OutputMadeInForward"}
+    for mistake in MISTAKES:
+        found = matrix[mistake.name] if mistake.in_a_model else findings_of(mistake)
+        assert mistake.property in caught(found), mistake.name
+    assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) == 31
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
+def test_record_says_all_that_the_page_shows(mistake):
+    text = (mistake.title, mistake.group, mistake.source, mistake.looks, mistake.why)
+    assert all(len(part) > 2 for part in (*text, mistake.mended)[1:])
+    assert mistake.looks.endswith(".")
+    assert mistake.why.endswith(".")
+    code = mistake.code()
+    compile(code, mistake.name, "exec")
+    assert mistake.name in code.splitlines()[0]
+    assert '"""' not in code
+    assert "noqa" not in code
+    assert find_mistake(mistake.name) is mistake
+
+
+def test_names_and_pieces_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"expected the name of a mistake.*got 'Nothing'"):
+        find_mistake("Nothing")
+    with pytest.raises(ValueError, match="expected a mistake in a model, got the function bleu"):
+        find_mistake("bleu_turned").make(29, 23)
+
+
+def test_a_mistake_makes_a_model_that_is_broken_in_one_place():
+    model = find_mistake("RootOfWidth").make(29, 23, d_model=12, n_heads=2, d_ff=5)
+    layer = model.decoder["layers"][0]["cross_attention"].sublayer
+    assert type(model) is Specimen
+    assert type(layer) is find_mistake("RootOfWidth").broken
+    assert model.config.d_model == 12
+    assert type(find_mistake("NoTargetMask").make(29, 23)) is NoTargetMask
+    assert find_mistake("NoTargetMask").attention is PlainAttention
+
+
+def test_specimen_is_the_librarys_transformer():
+    torch.manual_seed(0)
+    model = Specimen(29, 23).double()
+    other = model.reference().double()
+    other.load_state_dict(model.state_dict())
+    source, lengths = torch.randint(4, 29, (3, 7)), torch.tensor([7, 2, 5])
+    target = torch.randint(4, 23, (3, 5))
+    with torch.no_grad():
+        got, wanted = (m(source, lengths, target) for m in (model, other))
+    torch.testing.assert_close(got, wanted, atol=1e-6, rtol=0)  # its table is float32
+
+
+def test_symptoms_are_those_of_the_model():
+    pair = Pair(("a", "b", "c"), ("x", "y"))
+    vocabularies = Vocabulary("abc"), Vocabulary("xyz")
+    torch.manual_seed(0)
+    model = Specimen(7, 7).eval()
+    found = symptoms(model, [2.0] * WINDOW + [1.0] * WINDOW + [9.0], [pair], *vocabularies)
+    assert found["losses"] == [2.0, 1.0]
+    assert found["source"] == ["a", "b", "c", "<eos>"]
+    assert found["wanted"] == ["x", "y", "<eos>"]
+    weights = cross_map(model, pair, *vocabularies)
+    assert weights.tolist() == found["map"]
+    assert weights.shape == (3, 4)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(3))
+    assert found["validation"] > 1

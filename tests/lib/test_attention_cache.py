@@ -1,0 +1,107 @@
+"""The cache: what it holds, how it grows, and that attention with it equals attention without."""
+
+import pytest
+import torch
+
+from lib.attention import FIRST_ROOM, KeyValueCache, MultiHeadAttention
+from lib.masks import causal_mask, padding_mask
+from lib.positions import make_positions
+from lib.transformer import LayerCache, TransformerState
+from tests.helpers import assert_close, normal, unchecked
+
+
+def filled(length, batch=3):
+    cache = KeyValueCache()
+    keys, values = normal(batch, 2, length, 5), normal(batch, 2, length, 7, seed=1)
+    cache.append(keys, values)
+    return cache, keys, values
+
+
+@pytest.mark.parametrize("parts", [[1] * 5, [3, 1, 1], [FIRST_ROOM, 1, 40], [100, 1]], ids=str)
+def test_it_returns_all_that_was_put_in(parts):
+    keys, values = normal(3, 2, sum(parts), 5), normal(3, 2, sum(parts), 7, seed=1)
+    cache, start = KeyValueCache(), 0
+    for part in parts:
+        end = start + part
+        got = cache.append(keys[:, :, start:end], values[:, :, start:end])
+        assert cache.length == end
+        assert torch.equal(got[0], keys[:, :, :end])
+        assert torch.equal(got[1], values[:, :, :end])
+        assert torch.equal(cache.read()[0], got[0])
+        start = end
+
+
+def test_room_is_made_ahead():
+    """1,000 steps move the store 5 times, not 1,000 times."""
+    cache, places = KeyValueCache(), set()
+    key = torch.ones(1, 1, 1, 1)
+    for _ in range(1000):
+        places.add(cache.append(key, key)[0].data_ptr())
+    assert len(places) <= 6
+    assert cache.read()[0].sum().item() == 1000
+
+
+def test_select_repeats_drops_and_does_not_share():
+    cache, keys, values = filled(4)
+    rows = torch.tensor([2, 2, 0, 1, 2])
+    chosen = cache.select(rows)
+    assert torch.equal(chosen.read()[0], keys[rows])
+    assert torch.equal(chosen.read()[1], values[rows])
+    chosen.append(normal(5, 2, 1, 5), normal(5, 2, 1, 7))
+    assert (chosen.length, cache.length) == (5, 4)
+    assert torch.equal(cache.read()[0], keys)
+
+
+def test_the_whole_state_selects_the_same_rows():
+    own, keys, _ = filled(4)
+    memory, _, values = filled(6)
+    mask = padding_mask(torch.tensor([1, 6, 3]), 6)
+    state = TransformerState(normal(3, 6, 11), mask, [LayerCache(own, memory)])
+    rows = torch.tensor([1, 1])
+    chosen = state.select(rows)
+    assert torch.equal(chosen.memory, state.memory[rows])
+    assert torch.equal(chosen.memory_mask, mask[rows])
+    assert torch.equal(chosen.caches[0].own.read()[0], keys[rows])
+    assert torch.equal(chosen.caches[0].memory.read()[1], values[rows])
+
+
+def test_another_batch_is_refused():
+    cache, _, _ = filled(4)
+    with unchecked(), pytest.raises(ValueError, match="a batch of 3 as at the first step, got 2"):
+        cache.append(normal(2, 2, 1, 5), normal(2, 2, 1, 7))
+
+
+@pytest.mark.parametrize("scheme", ["none", "rotary", "alibi"])
+@pytest.mark.parametrize("parts", [[1] * 7, [3, 1, 2, 1]], ids=str)
+def test_self_attention_with_a_cache_equals_without(scheme, parts):
+    positions = make_positions(scheme, 12, 3).double()
+    layer = MultiHeadAttention(12, 3, d_v=5).double()
+    x = normal(2, 7, 12)
+    wanted = layer(x, mask=causal_mask(7), rotate=positions.rotate, bias=positions.bias(7, 7))
+    cache, outputs, start = KeyValueCache(), [], 0
+    for part in parts:
+        end = start + part
+        outputs.append(
+            layer(
+                x[:, start:end],
+                mask=causal_mask(part, end),
+                rotate=lambda h, start=start: positions.rotate(h, start),
+                bias=positions.bias(part, end),
+                cache=cache,
+            )
+        )
+        start = end
+    assert_close(torch.cat(outputs, 1), wanted, 1e-12)
+
+
+def test_cross_attention_reads_its_memory_once():
+    layer = MultiHeadAttention(12, 3).double()
+    x, memory = normal(2, 5, 12), normal(2, 7, 12)
+    mask = padding_mask(torch.tensor([7, 2]), 7)
+    wanted = layer(x, memory, mask=mask)
+    calls = []
+    layer.w_k.register_forward_hook(lambda *_: calls.append(1))
+    cache = KeyValueCache()
+    outputs = [layer(x[:, t : t + 1], memory, mask=mask, cache=cache) for t in range(5)]
+    assert_close(torch.cat(outputs, 1), wanted, 1e-12)
+    assert (len(calls), cache.length) == (1, 7)

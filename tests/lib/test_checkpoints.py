@@ -1,0 +1,209 @@
+"""A run goes on bit for bit, a killed write leaves the old file, and no file runs code."""
+
+import os
+import pickle
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from lib.checkpoints import (
+    load_checkpoint,
+    load_model,
+    peek,
+    save_checkpoint,
+    save_model,
+    write_whole,
+)
+from lib.data import BatchStream, Pair, Vocabulary, make_batch
+from lib.subword import SubwordVocabulary
+from lib.training import paper_adam, train
+from lib.transformer import Config, Transformer
+
+WORDS = "abcdefg"
+VOCAB = Vocabulary(WORDS)
+SIZES = {"d_model": 6, "n_heads": 2, "d_ff": 5, "n_layers": 1, "dropout": 0.3, "norm": "pre"}
+
+
+def pairs():
+    rng = random.Random(0)
+    sources = [tuple(rng.choices(WORDS, k=rng.randint(1, 5))) for _ in range(60)]
+    return [Pair(source, source[::-1]) for source in sources]
+
+
+def new_run(seed=0, **sizes):
+    torch.manual_seed(seed)
+    model = Transformer(Config(len(VOCAB), len(VOCAB), **SIZES | sizes))
+    stream = BatchStream(pairs(), VOCAB, VOCAB, max_tokens=30, seed=1)
+    return model, paper_adam(model), stream
+
+
+def go_on(run, steps):
+    model, optimizer, stream = run
+    return train(model, stream, steps, 1e-2, optimizer=optimizer, accumulate=2)
+
+
+def draws():
+    """One number from each generator."""
+    return random.random(), float(np.random.random()), torch.rand(1).item()  # noqa: NPY002
+
+
+def test_a_run_goes_on_bit_for_bit_in_a_new_model(tmp_path):
+    one = new_run()
+    go_on(one, 9)
+    save_checkpoint(tmp_path / "c", one[0], one[1], step=9, stream=one[2], extra={"best": 0.1})
+    wanted = go_on(one, 12), draws()
+    other = new_run(seed=7)
+    go_on(other, 2)
+    found = load_checkpoint(tmp_path / "c", other[0], other[1], stream=other[2])
+    assert found == (9, {"best": 0.1})
+    assert (go_on(other, 12), draws()) == wanted
+    for name, weight in one[0].state_dict().items():
+        assert torch.equal(weight, other[0].state_dict()[name]), name
+    assert one[2].position == other[2].position
+
+
+@pytest.mark.parametrize("forgotten", ["optimizer", "generators", "position"])
+def test_the_test_above_needs_each_part(tmp_path, forgotten):
+    """Without one part of the state the run does not go on as it was."""
+    one = new_run()
+    go_on(one, 9)
+    save_checkpoint(tmp_path / "c", one[0], one[1], step=9, stream=one[2])
+    state = torch.load(tmp_path / "c", weights_only=True)
+    model, optimizer, stream = new_run(seed=7)
+    state[forgotten] = {
+        "optimizer": optimizer.state_dict(),
+        "generators": state["generators"] | {"torch": torch.get_rng_state()},
+        "position": (0, 0),
+    }[forgotten]
+    torch.save(state, tmp_path / "c")
+    load_checkpoint(tmp_path / "c", model, optimizer, stream=stream)
+    assert go_on((model, optimizer, stream), 6) != go_on(one, 6)
+
+
+def test_peek_reads_only_what_the_run_told(tmp_path):
+    model, optimizer, _ = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0, extra={"words": ["a"], "b": None})
+    assert peek(tmp_path / "c") == {"words": ["a"], "b": None}
+
+
+def test_infinity_is_kept(tmp_path):
+    model, optimizer, _ = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0, extra={"best": float("inf")})
+    assert peek(tmp_path / "c")["best"] == float("inf")
+
+
+def test_extra_must_be_plain(tmp_path):
+    model, optimizer, _ = new_run()
+    with pytest.raises(ValueError, match="expected numbers, strings, lists and dictionaries"):
+        save_checkpoint(tmp_path / "c", model, optimizer, step=0, extra={"f": {1, 2}})
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def breaks(part):
+        part.write_text("ne")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(path, breaks)
+    assert path.read_text() == "old"
+    write_whole(path, lambda part: part.write_text("new"))
+    assert path.read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+class Harmful:
+    """What a hostile file could hold: reading it would make a folder."""
+
+    def __reduce__(self):
+        return os.mkdir, ("harm",)
+
+
+@pytest.mark.parametrize(
+    "write", [torch.save, lambda thing, path: path.write_bytes(pickle.dumps(thing, 2))]
+)
+def test_a_file_cannot_run_code(tmp_path, monkeypatch, write):
+    monkeypatch.chdir(tmp_path)
+    write({"format": 1, "model": Harmful()}, tmp_path / "c")
+    model, optimizer, _ = new_run()
+    with pytest.raises(ValueError, match="expected a checkpoint, got a file that is none"):
+        load_checkpoint(tmp_path / "c", model, optimizer)
+    assert not (tmp_path / "harm").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"words", b"PK\x03\x04 half"])
+def test_a_file_that_is_no_checkpoint(tmp_path, content):
+    (tmp_path / "c").write_bytes(content)
+    with pytest.raises(ValueError, match="expected a checkpoint, got a file that is none"):
+        peek(tmp_path / "c")
+
+
+def test_a_truncated_checkpoint(tmp_path):
+    model, optimizer, _ = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0)
+    whole = (tmp_path / "c").read_bytes()
+    (tmp_path / "c").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="expected a checkpoint, got a file that is none"):
+        peek(tmp_path / "c")
+
+
+def test_another_format(tmp_path):
+    torch.save({"format": 0}, tmp_path / "c")
+    with pytest.raises(ValueError, match="expected a checkpoint of format 1, got something else"):
+        peek(tmp_path / "c")
+
+
+def test_another_model(tmp_path):
+    model, optimizer, _ = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0)
+    model, optimizer, _ = new_run(d_ff=7)
+    with pytest.raises(ValueError, match="expected the state of this model and optimiser"):
+        load_checkpoint(tmp_path / "c", model, optimizer)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        peek(tmp_path / "c")
+    with pytest.raises(FileNotFoundError):
+        load_model(tmp_path / "c")
+
+
+@pytest.mark.parametrize(("tied", "shared"), [(True, True), (True, False), (False, False)])
+def test_a_model_comes_back_with_its_vocabularies(tmp_path, tied, shared):
+    config = Config(len(VOCAB), None if shared else len(VOCAB), **SIZES, tied=tied)
+    model = Transformer(config).eval()
+    save_model(tmp_path / "m", model, VOCAB, VOCAB, {"loss": 0.5})
+    again, source_vocab, target_vocab = load_model(tmp_path / "m")
+    assert again.config == config
+    assert not again.training
+    assert source_vocab.tokens == target_vocab.tokens == VOCAB.tokens
+    batch = make_batch(pairs()[:5], VOCAB, VOCAB)
+    inputs = batch.source, batch.source_lengths, batch.target_in
+    assert torch.equal(again(*inputs), model(*inputs))
+    assert (again.projection.weight is again.target_embedding.weight) == tied
+    assert (again.source_embedding is again.target_embedding) == shared
+
+
+def test_sub_words_come_back_too(tmp_path):
+    subwords = SubwordVocabulary.from_sentences([p.source for p in pairs()], 20)
+    model = Transformer(Config(len(subwords), len(VOCAB), **SIZES))
+    save_model(tmp_path / "m", model, subwords, VOCAB)
+    _, source_vocab, _ = load_model(tmp_path / "m")
+    assert source_vocab.encode(["a", "g"]) == subwords.encode(["a", "g"])
+
+
+def test_other_weights(tmp_path):
+    from safetensors.torch import save_file
+
+    save_file(nn.Linear(3, 5).state_dict(), tmp_path / "m")
+    with pytest.raises(ValueError, match="expected a model that save_model has written"):
+        load_model(tmp_path / "m")
+    (tmp_path / "n").write_bytes(b"words")
+    with pytest.raises(ValueError, match="expected a safetensors file, got another one"):
+        load_model(tmp_path / "n")

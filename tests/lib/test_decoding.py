@@ -1,0 +1,225 @@
+"""Greedy decoding: stops at the end, feeds back its own choice, and does not mind company."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from lib.checkpoints import load_model, save_model
+from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
+from lib.decoding import BATCH_SIZE, beam_search, greedy, store_by_columns, translate
+from lib.positions import SCHEMES
+from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
+from lib.transformer import Config, Transformer
+from tests.helpers import assert_close
+
+SOURCE_VOCAB, TARGET_VOCAB = 13, 11
+SOURCE = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD], [9, 10, EOS, PAD]])
+LENGTHS = torch.tensor([4, 2, 3])
+# What the scripted model wants to say; it talks on after its end.
+SCRIPT = torch.tensor([[5, 6, 7, EOS, 5], [8, EOS, 9, 9, 5], [9, 10, EOS, 9, 5]])
+SAID = [[5, 6, 7, EOS], [8, EOS, PAD, PAD], [9, 10, EOS, PAD]]
+
+
+class Scripted(nn.Module):
+    """Follows the script whatever it reads, and remembers what it was fed."""
+
+    def __init__(self, with_weights=False):
+        super().__init__()
+        self.fed, self.with_weights = [], with_weights
+
+    def start(self, source, source_lengths):
+        assert not self.training
+        return 0
+
+    def step(self, token, place):
+        self.fed.append(token.tolist())
+        logits = nn.functional.one_hot(SCRIPT[:, place], TARGET_VOCAB).float()
+        weights = torch.full(SOURCE.shape, float(place)) if self.with_weights else None
+        return logits, weights, place + 1
+
+
+def test_stops_after_the_last_end_and_pads_the_others():
+    tokens, weights = greedy(Scripted(), SOURCE, LENGTHS, max_length=17)
+    assert tokens.tolist() == SAID
+    assert weights is None
+
+
+def test_feeds_back_what_it_said():
+    model = Scripted()
+    greedy(model, SOURCE, LENGTHS, max_length=17)
+    said = torch.tensor(SAID)
+    fed = torch.cat([torch.full((3, 1), BOS), said[:, :-1]], dim=1)
+    assert torch.tensor(model.fed).T.tolist() == fed.tolist()
+
+
+def test_stops_at_the_limit():
+    tokens, _ = greedy(Scripted(), SOURCE, LENGTHS, max_length=2)
+    assert tokens.tolist() == [row[:2] for row in SAID]
+
+
+def test_weights_have_one_row_for_each_token():
+    _, weights = greedy(Scripted(with_weights=True), SOURCE, LENGTHS, max_length=17)
+    assert weights.shape == (3, 4, 4)
+    assert weights[0, :, 0].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_leaves_the_mode_as_it_was(mode):
+    model = Scripted().train(mode)
+    greedy(model, SOURCE, LENGTHS, max_length=1)
+    assert model.training is mode
+
+
+def test_needs_room_for_a_token():
+    with pytest.raises(ValueError, match="expected max_length of at least 1, got 0"):
+        greedy(Scripted(), SOURCE, LENGTHS, max_length=0)
+
+
+@pytest.fixture(params=[Seq2Seq, AttentionSeq2Seq], ids=lambda model: model.__name__)
+def model(request):
+    torch.manual_seed(0)
+    return request.param(SOURCE_VOCAB, TARGET_VOCAB, 7, 17).double()
+
+
+def test_each_token_is_the_likeliest_after_those_before_it(model):
+    """Teacher forcing on its own output must give the same choices."""
+    tokens, _ = greedy(model, SOURCE, LENGTHS, max_length=7)
+    target_in = torch.cat([torch.full((3, 1), BOS), tokens[:, :-1]], dim=1)
+    likeliest = model(SOURCE, LENGTHS, target_in).argmax(-1)
+    real = tokens != PAD
+    assert torch.equal(tokens[real], likeliest[real])
+    assert not tokens.requires_grad
+
+
+def test_a_sentence_is_the_same_alone_and_in_a_batch(model):
+    tokens, weights = greedy(model, SOURCE, LENGTHS, max_length=7)
+    for row, length in enumerate(LENGTHS.tolist()):
+        source, lengths = SOURCE[row : row + 1, :length], LENGTHS[row : row + 1]
+        alone, alone_weights = greedy(model, source, lengths, max_length=7)
+        steps = alone.shape[1]
+        assert torch.equal(alone[0], tokens[row, :steps])
+        if weights is not None:
+            torch.testing.assert_close(alone_weights[0], weights[row, :steps, :length])
+            assert (weights[row, :, length:] == 0).all()
+
+
+def test_translate_keeps_the_order_over_several_batches():
+    words = [f"w{i}" for i in range(7)]
+    vocab = Vocabulary(words)
+    pairs = [Pair(tuple(words[: 1 + i % 5]), ("w0",)) for i in range(BATCH_SIZE + 3)]
+    torch.manual_seed(0)
+    model = Seq2Seq(len(vocab), len(vocab), 7, 17)
+    sentences = translate(model, pairs, vocab, vocab, max_length=5)
+    assert len(sentences) == len(pairs)
+    for i in (0, 1, 4, BATCH_SIZE, BATCH_SIZE + 2):
+        assert sentences[i] == translate(model, pairs[i : i + 1], vocab, vocab, max_length=5)[0]
+
+
+def test_translate_with_a_beam():
+    words = [f"w{i}" for i in range(7)]
+    vocab = Vocabulary(words)
+    pairs = [Pair(tuple(words[: 1 + i % 5]), ("w0",)) for i in range(7)]
+    torch.manual_seed(0)
+    model = Seq2Seq(len(vocab), len(vocab), 7, 17).double()
+    assert translate(model, pairs, vocab, vocab, max_length=5, beam=1) == translate(
+        model, pairs, vocab, vocab, max_length=5
+    )
+    batch = make_batch(pairs, vocab, vocab)
+    tokens, _ = beam_search(model, batch.source, batch.source_lengths, 5, beam=3, alpha=2.0)
+    said = translate(model, pairs, vocab, vocab, max_length=5, beam=3, alpha=2.0)
+    assert said == [vocab.decode(row) for row in tokens]
+
+
+# The cache, in every scheme of positions
+
+
+def transformer(positions, dtype=torch.float32):
+    torch.manual_seed(0)
+    sizes = {"d_model": 24, "n_heads": 3, "d_ff": 37, "n_layers": 2, "dropout": 0.0}
+    config = Config(SOURCE_VOCAB, TARGET_VOCAB, positions=positions, tied=False, **sizes)
+    return Transformer(config).to(dtype).eval()
+
+
+@torch.no_grad()
+def uncached(model, source, lengths, max_length):
+    """The whole model anew for each token: the tokens, and the logits of each step."""
+    target = torch.full((len(source), 1), BOS)
+    ended = torch.zeros(len(source), dtype=torch.bool)
+    steps = []
+    while target.shape[1] <= max_length and not ended.all():
+        steps.append(model(source, lengths, target)[:, -1])
+        token = steps[-1].argmax(-1).masked_fill(ended, PAD)
+        ended |= token == EOS
+        target = torch.cat([target, token[:, None]], 1)
+    return target[:, 1:], torch.stack(steps, 1)
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+def test_steps_equal_teacher_forcing_where_rows_end_at_different_times(positions):
+    """Sources of 4, 2 and 3 tokens with padding; targets of 37, 1 and 5, PAD after their end."""
+    model = transformer(positions)
+    ends, time = torch.tensor([37, 1, 5]), 37
+    generator = torch.Generator().manual_seed(1)
+    said = torch.randint(EOS + 1, TARGET_VOCAB, (3, time), generator=generator)
+    said[torch.arange(3), ends - 1] = EOS
+    real = torch.arange(time) < ends[:, None]
+    said = said.masked_fill(~real, PAD)
+    target_in = torch.cat([torch.full((3, 1), BOS), said[:, :-1]], 1)
+    wanted = model(SOURCE, LENGTHS, target_in)
+    state, steps = model.start(SOURCE, LENGTHS), []
+    for token in target_in.unbind(1):
+        logits, _, state = model.step(token, state)
+        steps.append(logits)
+    assert_close(torch.stack(steps, 1)[real], wanted[real], 1e-5)
+    for row, (length, end) in enumerate(zip(LENGTHS.tolist(), ends.tolist(), strict=True)):
+        one = slice(row, row + 1)
+        alone = model(SOURCE[one, :length], LENGTHS[one], target_in[one, :end])
+        assert_close(torch.stack(steps, 1)[one, :end], alone, 1e-5)
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+def test_cached_equals_uncached_token_for_token(positions):
+    """41 steps, past the room that the cache has at first."""
+    model = transformer(positions, torch.float64)
+    wanted, logits = uncached(model, SOURCE, LENGTHS, 41)
+    tokens, _ = greedy(model, SOURCE, LENGTHS, 41)
+    assert torch.equal(tokens, wanted)
+    state, token = model.start(SOURCE, LENGTHS), torch.full((3,), BOS)
+    for t in range(wanted.shape[1]):
+        step, _, state = model.step(token, state)
+        assert_close(step, logits[:, t], 1e-12)
+        token = wanted[:, t]
+
+
+# The order of the weights in memory
+
+
+def test_weights_by_columns_are_the_same_model(tmp_path):
+    """The same numbers in the same parameters; it decodes, learns and is saved as before."""
+    torch.manual_seed(0)
+    model = Transformer(Config(29, 31, d_model=24, n_heads=3, d_ff=37, n_layers=2, dropout=0.0))
+    model.double()
+    before, kept = copy.deepcopy(model), list(model.parameters())
+    source, lengths = torch.randint(4, 29, (5, 7)), torch.tensor([7, 3, 1, 5, 7])
+    assert store_by_columns(model) is model
+    assert all(a is b for a, b in zip(kept, model.parameters(), strict=True))
+    linear = [layer.weight for layer in model.modules() if isinstance(layer, nn.Linear)]
+    assert linear
+    assert all(weight.t().is_contiguous() for weight in linear)
+    for a, b in zip(model.parameters(), before.parameters(), strict=True):
+        assert torch.equal(a, b)
+    inputs = source, lengths, torch.randint(4, 31, (5, 11))
+    assert_close(model(*inputs), before(*inputs), 1e-12)
+    assert torch.equal(greedy(model, source, lengths, 9)[0], greedy(before, source, lengths, 9)[0])
+    for one in (model, before):
+        one(*inputs).square().mean().backward()
+        torch.optim.SGD(one.parameters(), lr=0.1).step()
+    for a, b in zip(model.parameters(), before.parameters(), strict=True):
+        assert_close(a, b, 1e-12)
+    words = [Vocabulary([f"w{i}" for i in range(n - 4)]) for n in (29, 31)]
+    save_model(tmp_path / "model.safetensors", model, *words)
+    loaded, *_ = load_model(tmp_path / "model.safetensors")
+    for a, b in zip(model.parameters(), loaded.parameters(), strict=True):
+        assert_close(a.float(), b, 1e-6)

@@ -1,0 +1,187 @@
+"""Sampling: what stays after each filter, and that tokens are drawn as often as they should."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from lib.data import EOS, PAD
+from lib.decoding import greedy, keep_top_k, keep_top_p, sample, with_temperature
+from lib.seq2seq import Seq2Seq
+from tests.helpers import assert_close, normal
+
+INF = float("inf")
+CHANCES = torch.tensor([[0.1, 0.4, 0.05, 0.25, 0.2], [0.2, 0.2, 0.2, 0.2, 0.2]])
+LOGITS = CHANCES.double().log() + 3  # any constant may be added
+
+
+def kept(logits):
+    return [[i for i, x in enumerate(row) if x > -INF] for row in logits.tolist()]
+
+
+def test_temperature_is_a_power():
+    for temperature in (0.5, 1.0, 3.0):
+        power = CHANCES.double() ** (1 / temperature)
+        wanted = power / power.sum(-1, keepdim=True)
+        assert_close(with_temperature(LOGITS, temperature).softmax(-1), wanted, 1e-12)
+    cold = with_temperature(LOGITS[:1], 1e-3).softmax(-1)
+    assert_close(cold, torch.tensor([[0.0, 1.0, 0, 0, 0]]).double(), 1e-12)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
+def test_temperature_must_be_above_zero(temperature):
+    with pytest.raises(ValueError, match=r"above 0, got .*; greedy decoding is its limit"):
+        with_temperature(LOGITS, temperature)
+
+
+def test_top_k_keeps_exactly_k():
+    assert kept(keep_top_k(LOGITS, 1))[0] == [1]
+    assert kept(keep_top_k(LOGITS, 3))[0] == [1, 3, 4]
+    assert [len(row) for row in kept(keep_top_k(LOGITS, 3))] == [3, 3], "equal ones too"
+    for k in (5, 7):
+        assert torch.equal(keep_top_k(LOGITS, k), LOGITS)
+    with pytest.raises(ValueError, match="k of at least 1, got 0"):
+        keep_top_k(LOGITS, 0)
+
+
+@pytest.mark.parametrize(
+    ("p", "wanted"),
+    [
+        (0.01, [1]),
+        (0.39, [1]),
+        (0.41, [1, 3]),
+        (0.64, [1, 3]),
+        (0.66, [1, 3, 4]),
+        (0.86, [0, 1, 3, 4]),
+    ],
+)
+def test_top_p_keeps_the_token_that_crosses(p, wanted):
+    assert kept(keep_top_p(LOGITS, p))[0] == wanted
+
+
+def test_top_p_of_one_keeps_all_however_unlikely():
+    logits = torch.tensor([0.0, -200.0, -50.0])
+    assert torch.equal(keep_top_p(logits, 1.0), logits)
+    for p in (0.0, -0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="above 0 and at most 1"):
+            keep_top_p(logits, p)
+
+
+rows = st.lists(st.floats(-20, 20), min_size=1, max_size=11)
+
+
+@given(rows, st.integers(1, 13), st.floats(0.01, 1.0))
+def test_what_stays_is_unchanged_and_likelier_than_what_goes(row, k, p):
+    logits = torch.tensor(row, dtype=torch.float64)
+    for filtered in (keep_top_k(logits, k), keep_top_p(logits, p)):
+        stays = filtered > -INF
+        assert torch.equal(filtered[stays], logits[stays])
+        assert stays.any()
+        if not stays.all():
+            assert logits[stays].min() >= logits[~stays].max()
+    assert (keep_top_k(logits, k) > -INF).sum() == min(k, len(row))
+    chance = logits.softmax(-1)
+    nucleus = keep_top_p(logits, p) > -INF
+    assert chance[nucleus].sum() >= p - 1e-9
+    if nucleus.sum() > 1 and p < 1:
+        assert chance[nucleus].sum() - chance[nucleus].min() < p + 1e-9
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 7), (2, 3, 7)])
+@pytest.mark.parametrize("keep", [lambda x: keep_top_k(x, 3), lambda x: keep_top_p(x, 0.5)])
+def test_any_number_of_axes(keep, shape):
+    logits = normal(*shape)
+    for row, alone in zip(keep(logits).view(-1, 7), logits.view(-1, 7), strict=True):
+        assert torch.equal(row, keep(alone))
+
+
+class Dice(nn.Module):
+    """Always the same distribution: EOS is token 2."""
+
+    def start(self, source, source_lengths):
+        assert not self.training
+        return len(source)
+
+    def step(self, token, batch):
+        return CHANCES[0].log().expand(batch, -1), None, batch
+
+
+MANY = (torch.full((20_000, 1), EOS), torch.ones(20_000, dtype=torch.long))
+
+
+def shares(**arguments):
+    generator = torch.Generator().manual_seed(0)
+    tokens = sample(Dice(), *MANY, 1, generator=generator, **arguments)
+    return torch.bincount(tokens[:, 0], minlength=5) / len(tokens)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        ({}, [0.1, 0.4, 0.05, 0.25, 0.2]),
+        ({"top_k": 2}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),
+        ({"top_p": 0.5}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),
+        ({"top_k": 1}, [0, 1, 0, 0, 0]),
+        # squared: 0.16, 0.0625, 0.04, 0.01, 0.0025 of 0.275
+        ({"temperature": 0.5}, [0.0364, 0.5818, 0.0091, 0.2273, 0.1455]),
+        ({"temperature": 0.5, "top_p": 0.58}, [0, 1, 0, 0, 0]),
+        ({"top_p": 0.58}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),
+        # of what k leaves, 0.4 / 0.65 is more than 0.6 already
+        ({"top_k": 2, "top_p": 0.6}, [0, 1, 0, 0, 0]),
+    ],
+    ids=str,
+)
+def test_drawn_as_often_as_the_distribution_says(arguments, wanted):
+    """Five standard errors of a share are at most 0.018; what was cut away never comes."""
+    got = shares(**arguments)
+    assert_close(got, torch.tensor(wanted), 0.018)
+    assert (got[torch.tensor(wanted) == 0] == 0).all()
+
+
+def test_ends_and_pads():
+    tokens = sample(Dice(), *MANY, 40, generator=torch.Generator().manual_seed(1))
+    for row in tokens[:200].tolist():
+        end = row.index(EOS) if EOS in row else len(row)
+        assert EOS not in row[:end]
+        assert all(token == PAD for token in row[end + 1 :])
+    lengths = (tokens == EOS).float().argmax(1) + 1
+    ended = (tokens == EOS).any(1)
+    assert lengths[ended].float().mean().item() == pytest.approx(20 - 40 * 0.1285 / 0.8715, abs=0.6)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return Seq2Seq(13, 11, 7, 17)
+
+
+SOURCE = (torch.tensor([[5, 6, EOS], [8, EOS, PAD]]), torch.tensor([3, 2]))
+
+
+def test_the_same_seed_gives_the_same_tokens(model):
+    def draw(seed):
+        return sample(model, *SOURCE, 17, generator=torch.Generator().manual_seed(seed)).tolist()
+
+    assert draw(3) == draw(3)
+    assert len({str(draw(seed)) for seed in range(5)}) > 1
+    before = torch.random.get_rng_state()
+    draw(0)
+    assert torch.equal(torch.random.get_rng_state(), before), "the global generator is not touched"
+
+
+@pytest.mark.parametrize("arguments", [{"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}])
+def test_its_limit_is_greedy(model, arguments):
+    assert torch.equal(sample(model, *SOURCE, 7, **arguments), greedy(model, *SOURCE, 7)[0])
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_leaves_the_mode_as_it_was(mode):
+    model = Dice().train(mode)
+    sample(model, *MANY, 1)
+    assert model.training is mode
+
+
+def test_needs_room_for_a_token():
+    with pytest.raises(ValueError, match="expected max_length of at least 1, got 0"):
+        sample(Dice(), *MANY, 0)

@@ -1,0 +1,166 @@
+"""The exercises: each printed solution passes, the empty answer and the wrong ones fail.
+
+A coding exercise of a chapter is
+- a code cell tagged "exercise" that defines the function to be filled, named F;
+- the next code cell that mentions F, tagged "raises-exception", which runs the check;
+- a solution directive with a python block that defines F.
+The wrong answers that F's check must reject stand in tests/notebooks/wrong_answers/NN_name.py, in a
+dictionary WRONG from F to a list of functions. A python block of any solution that asserts
+something is run too. All these run with the imports, functions and classes of the chapter's
+cells, and with nothing that it computes.
+"""
+
+import ast
+import re
+import runpy
+from pathlib import Path
+from typing import NamedTuple
+
+import nbformat
+import pytest
+
+from kit.shared.checks import CheckFailed
+from tests.notebooks.guards import tags
+from tests.paths import BOOK, ROOT
+
+DIRECTIVE = re.compile(r"^(`{3,}|:{3,})\{(\w+)\}[ \t]*([^\n]*)\n(.*?)^\1[ \t]*$", re.M | re.S)
+BLOCK = re.compile(r"^(`{3,})python\n(.*?)^\1[ \t]*$", re.M | re.S)
+CHAPTERS = sorted(BOOK.glob("[0-9]*.ipynb"))
+LEAST_EXERCISES, LEAST_CODING, LEAST_WRONG = 5, 2, 2
+
+
+class Exercise(NamedTuple):
+    chapter: str
+    name: str  # of the function to be written
+    context: str  # imports and definitions before it
+    stub: str
+    check: str
+
+
+def defined(code: str) -> list[str]:
+    body = ast.parse(code).body
+    return [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+
+
+def context(code: str) -> str:
+    """The imports, functions and classes of a cell: what needs no run of the chapter."""
+    kept = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
+    return "\n".join(ast.unparse(node) for node in ast.parse(code).body if isinstance(node, kept))
+
+
+def exercises(path: Path) -> list[Exercise]:
+    cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
+    found, before = [], ""
+    for number, cell in enumerate(cells):
+        if "exercise" not in tags(cell):
+            before += context(cell.source) + "\n"
+            continue
+        for name in defined(cell.source):
+            later = [
+                other.source
+                for other in cells[number + 1 :]
+                if "raises-exception" in tags(other) and re.search(rf"\b{name}\b", other.source)
+            ]
+            check = later[0] if later else ""
+            found.append(Exercise(path.stem, name, before, cell.source, check))
+    return found
+
+
+def directives(path: Path, kind: str) -> dict[str, str]:
+    """Label and text of each directive of a kind; an exercise bears its label as an option."""
+    found = {}
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type != "markdown":
+            continue
+        for match in DIRECTIVE.finditer(cell.source):
+            _, name, argument, text = match.groups()
+            if name == kind:
+                label = re.search(r"^:label: (\S+)", text, re.M)
+                found[label.group(1) if label and kind == "exercise" else argument.strip()] = text
+    return found
+
+
+def solution_of(path: Path, name: str) -> str:
+    for text in directives(path, "solution").values():
+        for _, code in BLOCK.findall(text):
+            if name in defined(code):
+                return code
+    raise AssertionError(f"{path.stem}: no solution defines {name}")
+
+
+def run(exercise: Exercise, answer: str | None = None, function: object = None) -> None:
+    """Put an answer in the place of the stub, then run the chapter's own check cell."""
+    namespace: dict = {"__name__": exercise.chapter}
+    exec(exercise.context, namespace)
+    if answer is not None:
+        exec(answer, namespace)
+    else:
+        namespace[exercise.name] = function
+    exec(exercise.check, namespace)
+
+
+def wrong_answers(chapter: str) -> dict[str, list]:
+    path = ROOT / "tests" / "notebooks" / "wrong_answers" / f"{chapter}.py"
+    return runpy.run_path(str(path))["WRONG"] if path.exists() else {}
+
+
+CODING = [exercise for path in CHAPTERS for exercise in exercises(path)]
+WRONG = [
+    pytest.param(exercise, function, id=f"{exercise.chapter}-{exercise.name}-{number}")
+    for exercise in CODING
+    for number, function in enumerate(wrong_answers(exercise.chapter).get(exercise.name, []))
+]
+each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+each_exercise = pytest.mark.parametrize(
+    "exercise", CODING, ids=lambda exercise: f"{exercise.chapter}-{exercise.name}"
+)
+
+
+@each_chapter
+def test_chapter_has_exercises_with_hints_and_solutions(path):
+    asked = directives(path, "exercise")
+    assert len(asked) >= LEAST_EXERCISES
+    assert directives(path, "solution").keys() == asked.keys()
+    for label, text in directives(path, "solution").items():
+        assert ":class: dropdown" in text, f"the solution of {label} stands open"
+    for label, text in asked.items():
+        assert re.search(r"\d+ minutes", text), f"{label} does not say how long it takes"
+    assert len(directives(path, "hint")) + len(directives(path, "dropdown")) >= 1
+    assert sum(e.chapter == path.stem for e in CODING) >= LEAST_CODING
+
+
+@each_chapter
+def test_solutions_are_python_and_their_assertions_hold(path):
+    notebook = nbformat.read(path, as_version=4)
+    cells = [c for c in notebook.cells if c.cell_type == "code" and "exercise" not in tags(c)]
+    for label, text in directives(path, "solution").items():
+        for _, code in BLOCK.findall(text):
+            compiled = compile(code, label, "exec")
+            if re.search(r"^\s*assert\b", code, re.M):
+                namespace: dict = {"__name__": path.stem}
+                exec("\n".join(context(cell.source) for cell in cells), namespace)
+                exec(compiled, namespace)
+
+
+@each_exercise
+def test_printed_solution_passes(exercise):
+    assert exercise.check, f"{exercise.name} has no cell tagged raises-exception that checks it"
+    run(exercise, solution_of(BOOK / f"{exercise.chapter}.ipynb", exercise.name))
+
+
+@each_exercise
+def test_empty_answer_fails(exercise):
+    with pytest.raises(CheckFailed):
+        run(exercise, exercise.stub)
+
+
+@each_exercise
+def test_wrong_answers_are_listed(exercise):
+    listed = wrong_answers(exercise.chapter).get(exercise.name, [])
+    assert len(listed) >= LEAST_WRONG, f"list wrong answers of {exercise.name}"
+
+
+@pytest.mark.parametrize(("exercise", "function"), WRONG)
+def test_wrong_answer_fails(exercise, function):
+    with pytest.raises(CheckFailed):
+        run(exercise, function=function)

@@ -1,0 +1,48 @@
+"""What a run is made of, beyond what `test_train.py` and `test_resume.py` see from outside."""
+
+import math
+
+import pytest
+
+from lib.training import cosine
+from train.__main__ import prepare
+from train.options import parse
+from train.run import Run
+
+
+def new(tmp_path, text=""):
+    lines = [f"{'a ' * (i % 5 + 1)}\tb c\n" for i in range(60)]
+    (tmp_path / "t").write_text("".join(lines), encoding="utf-8")
+    given = f"--train {tmp_path}/t --out {tmp_path}/out --size tiny --device cpu --threads 1 {text}"
+    return prepare(parse(given.split()))
+
+
+def test_epochs_become_updates(tmp_path):
+    run = new(tmp_path, "--batch-size 10 --epochs 3 --accumulate 4")
+    assert isinstance(run, Run)
+    assert run.stream.per_epoch == 6  # 57 pairs are left for training
+    assert run.steps == math.ceil(3 * 6 / 4)
+    assert (run.step, run.kept) == (0, 0)
+
+
+@pytest.mark.parametrize(("text", "warmup"), [("", 5), ("--warmup 0", 0), ("--warmup 9", 9)])
+def test_warm_up_is_a_twentieth_unless_told(tmp_path, text, warmup):
+    run = new(tmp_path, f"--steps 100 {text}")
+    wanted = cosine(100, warmup)
+    assert [run.schedule(i) for i in range(100)] == [wanted(i) for i in range(100)]
+
+
+def test_paper_schedule_has_the_paper_s_warm_up(tmp_path):
+    run = new(tmp_path, "--steps 100 --schedule paper")
+    assert run.schedule(3999) == pytest.approx((64 * 4000) ** -0.5)
+
+
+def test_validation_keeps_the_best_and_counts_epochs(tmp_path):
+    run = new(tmp_path, "--steps 5")
+    run.validate()
+    first = run.progress.best_loss
+    assert first == pytest.approx(math.log(len(run.vocabs[1])), rel=0.1)
+    assert (tmp_path / "out" / "best.safetensors").exists()
+    run.step = 3
+    run.validate()  # no better than before
+    assert (run.progress.best_step, run.progress.best_loss) == (0, first)
