@@ -46,7 +46,7 @@ def scaled_dot_product_attention(
         share of weights set to 0 at this call (in use, pass 0); the weights are returned as they
         were before it.
     Errors: ValueError for shapes that do not fit, and for a mask that is not boolean.
-    Source: Attention Is All You Need, section 3.2.1, equation 1. Chapter: 3 (The attention layer).
+    Source: Attention Is All You Need, section 3.2.1, equation 1.
     """
     _require_fitting(query, key, value)
     d_k = query.shape[-1]
@@ -77,7 +77,7 @@ class KeyValueCache:
     The room is allocated ahead and doubled when full, so that n steps copy O(n) numbers in all;
     joining old and new at each step would copy O(n^2). `length` counts the positions stored.
 
-    Source: ours; the idea is as old as decoding with the Transformer. Chapter: 12 (Decoding).
+    Source: ours; the idea is as old as decoding with the Transformer.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,6 @@ class KeyValueCache:
         Shapes: key (batch, heads, new, d_k), value (batch, heads, new, d_v). Returns
             (batch, heads, length, d_k) and (batch, heads, length, d_v), views of the store.
         Errors: ValueError for another batch than before.
-        Source: ours. Chapter: 12 (Decoding).
         """
         if self.length and len(key) != len(self._key):
             raise ValueError(
@@ -111,12 +110,12 @@ class KeyValueCache:
     def read(
         self,
     ) -> tuple[Float[Tensor, "batch heads key d_k"], Float[Tensor, "batch heads key d_v"]]:
-        """Return the keys and values of all positions so far. Chapter: 12 (Decoding)."""
+        """Return the keys and values of all positions so far."""
         return self._key[:, :, : self.length], self._value[:, :, : self.length]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "KeyValueCache":
         """Return a cache that holds these sequences of the batch, in this order, each any number of
-        times: a beam goes on with some hypotheses and drops others. Chapter: 12 (Decoding).
+        times: a beam goes on with some hypotheses and drops others.
         """
         chosen = KeyValueCache()
         chosen.length = self.length
@@ -146,7 +145,7 @@ class MultiHeadAttention(nn.Module):
         bias to each of the four projections. dropout acts on the attention weights, in training;
         the paper has none there.
     Errors: ValueError if n_heads does not divide d_model where d_k or d_v follows from it.
-    Source: Attention Is All You Need, section 3.2.2. Chapter: 5 (Multi-head attention).
+    Source: Attention Is All You Need, section 3.2.2.
     """
 
     def __init__(
@@ -217,7 +216,7 @@ class MultiHeadAttention(nn.Module):
             values to it and attends to all it holds; cross-attention fills it at the first call
             and reads it at the next ones.
         Errors: ValueError for widths, lengths or a mask that do not fit.
-        Source: Attention Is All You Need, section 3.2.2. Chapter: 5 (Multi-head attention).
+        Source: Attention Is All You Need, section 3.2.2.
         """
         known = x_key is not None and cache is not None and cache.length > 0
         x_key = x_query if x_key is None else x_key
@@ -288,8 +287,6 @@ def attention_maps(
 
     E.g. "decoder.layers.0.cross_attention". Hooks ask each attention layer for its weights; the
     model is called as always and is left as it was.
-
-    Source: ours. Chapter: 10 (The Transformer).
     """
     maps, hooks = {}, []
 

@@ -38,7 +38,7 @@ def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
     """Let `write` fill a temporary file beside `path`, then give it that name in one act.
 
     The bytes are on the disk before the name changes, so even a power cut leaves a whole file.
-    Source: POSIX rename. Chapter: 11 (Training).
+    Source: POSIX rename.
     """
     path = Path(path)
     part = path.with_name(path.name + ".part")
@@ -62,7 +62,6 @@ def save_checkpoint(
     Args: `step`, the updates made so far; `stream`, the batches, whose position is kept; `extra`,
     whatever else the run wants back: numbers, strings, lists and dictionaries of them.
     Errors: ValueError for an `extra` that could not be read back safely.
-    Source: ours. Chapter: 11 (Training).
     """
     name, keys, *rest = np.random.get_state()  # noqa: NPY002 (the state of the global generator)
     state = {
@@ -93,7 +92,6 @@ def load_checkpoint(
 
     Returns: the updates made so far, and `extra`.
     Errors: ValueError for a file that is no checkpoint, or one of another model; FileNotFoundError.
-    Source: ours. Chapter: 11 (Training).
     """
     state = _read(path)
     try:
@@ -116,7 +114,7 @@ def load_checkpoint(
 
 
 def peek(path: str | Path) -> dict[str, Any]:
-    """Read only what a run had put into `extra`, before anything is built. Chapter: 11 (Training).
+    """Read only what a run had put into `extra`, before anything is built.
 
     Errors: as load_checkpoint.
     """
@@ -162,7 +160,6 @@ def save_model(
     """Write a trained Transformer to one safetensors file: weights, sizes and vocabularies.
 
     A matrix that is used twice is kept once. `about` may hold more, as in `save_checkpoint`.
-    Source: ours. Chapter: 11 (Training).
     """
     card = {
         "format": FORMAT,
@@ -182,7 +179,6 @@ def load_model(
 
     Returns: the model, the source's vocabulary and the target's.
     Errors: ValueError for a file that `save_model` did not write; FileNotFoundError.
-    Source: ours. Chapter: 11 (Training).
     """
     try:
         with safe_open(str(path), "pt") as file:
@@ -208,7 +204,6 @@ def load_published(
         has the same name and the ending .json.
     Returns: the model, its source vocabulary and its target vocabulary.
     Errors: ValueError for a file that is missing or damaged.
-    Source: ours. Chapter: 10 (The Transformer).
     """
     from safetensors.torch import load  # a chapter that loads nothing needs no safetensors
 
@@ -232,7 +227,6 @@ def published_facts(path: Path | str = PUBLISHED) -> dict[str, Any]:
     """Read what is known of a stored model: its configuration, words, training and test figures.
 
     Errors: ValueError for a JSON file that is missing or damaged.
-    Source: ours. Chapter: 10 (The Transformer).
     """
     path = Path(path).with_suffix(".json")
     text = _read_bytes(path)
@@ -258,7 +252,6 @@ def save_published(
 
     Args: facts, whatever else the JSON file shall say, e.g. the command and the figures.
     Errors: ValueError for a tied model: it has one matrix under two names.
-    Source: ours. Chapter: 10 (The Transformer).
     """
     from safetensors.torch import save
 

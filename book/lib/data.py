@@ -25,7 +25,7 @@ POOL = 50  # batches that are sorted by length together
 
 
 class Pair(NamedTuple):
-    """A sentence and its translation, both as tokens. Chapter: 1 (Sequence to sequence)."""
+    """A sentence and its translation, both as tokens."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -38,7 +38,6 @@ def tokenise(text: str, *, lowercase: bool = True) -> tuple[str, ...]:
     first brought into one form (Unicode NFC), so that equal words are equal tokens.
 
     Returns: the tokens in order; none for blank text.
-    Source: ours. Chapter: 1 (Sequence to sequence).
     """
     text = unicodedata.normalize("NFC", text.lower() if lowercase else text)
     return tuple(_TOKEN.findall(text))
@@ -55,7 +54,6 @@ def read_parallel(
     Returns: one Pair for each line, in the order of the file.
     Errors: ValueError naming file and line for a broken encoding or archive, an empty sentence,
     files of different lengths, or a line without exactly one tab; OSError if a file is not there.
-    Source: ours. Chapter: 11 (Training).
     """
     if target_path is None:
         sides = _columns(Path(source_path))
@@ -118,7 +116,6 @@ class Vocabulary:
 
     `tokens[i]` is the token with number i.
     Errors: ValueError for a word that is listed twice or that is one of the special tokens.
-    Source: ours. Chapter: 1 (Sequence to sequence).
     """
 
     def __init__(self, words: Iterable[str]):
@@ -135,7 +132,6 @@ class Vocabulary:
         """Collect the tokens that occur at least `min_count` times, the most frequent first.
 
         Errors: ValueError for a sentence that is not yet cut into tokens, or min_count below 1.
-        Source: ours. Chapter: 1 (Sequence to sequence).
         """
         if min_count < 1:
             raise ValueError(f"expected min_count of at least 1, got {min_count}")
@@ -153,7 +149,6 @@ class Vocabulary:
         """Turn tokens into numbers; a token it does not know becomes UNK. Adds no EOS.
 
         Errors: ValueError for a text that is not yet cut into tokens.
-        Source: ours. Chapter: 1 (Sequence to sequence).
         """
         return [self._ids.get(token, UNK) for token in _cut(tokens)]
 
@@ -161,7 +156,6 @@ class Vocabulary:
         """Turn numbers into tokens: stops at the first EOS, leaves out PAD and BOS.
 
         Errors: ValueError for a number that the vocabulary does not have.
-        Source: ours. Chapter: 1 (Sequence to sequence).
         """
         tokens = []
         for i in map(int, ids):
@@ -181,7 +175,6 @@ class Batch:
 
     A source ends with EOS and `source_lengths` counts it. `target_in`, which the decoder reads,
     starts with BOS; `target_out`, which it must say, is the same one step ahead and ends with EOS.
-    Source: ours. Chapter: 1 (Sequence to sequence).
     """
 
     source: Int[Tensor, "batch source_time"]
@@ -190,7 +183,7 @@ class Batch:
     target_out: Int[Tensor, "batch target_time"]
 
     def to(self, device: torch.device | str) -> "Batch":
-        """Move all four to a device. Chapter: 1 (Sequence to sequence)."""
+        """Move all four to a device."""
         tensors = (self.source, self.source_lengths, self.target_in, self.target_out)
         return Batch(*(tensor.to(device) for tensor in tensors))
 
@@ -199,7 +192,6 @@ def make_batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vo
     """Number the tokens of some pairs and put them side by side, in the given order.
 
     Errors: ValueError for no pairs.
-    Source: ours. Chapter: 1 (Sequence to sequence).
     """
     if not pairs:
         raise ValueError("expected at least one pair to make a batch of, got none")
@@ -211,7 +203,6 @@ def pad_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     """Put numbered sentences side by side: adds EOS and BOS where they belong, and the padding.
 
     Errors: ValueError for no sentences, or for unequal numbers of sources and targets.
-    Source: ours. Chapter: 11 (Training).
     """
     if not sources or len(sources) != len(targets):
         got = f"{len(sources)} sources and {len(targets)} targets"
@@ -239,7 +230,6 @@ def batches(
     batches are full but perhaps one.
 
     Errors: ValueError for no pairs or a batch size below 1.
-    Source: ours. Chapter: 1 (Sequence to sequence).
     """
     if not pairs or batch_size < 1:
         got = f"{len(pairs)} pairs and batch size {batch_size}"
@@ -284,10 +274,7 @@ class _Numbered(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a stream of batches stands: `index` batches of epoch `epoch` have been given.
-
-    Chapter: 11 (Training).
-    """
+    """Where a stream of batches stands: `index` batches of epoch `epoch` have been given."""
 
     epoch: int
     index: int
@@ -308,7 +295,7 @@ def token_batches(
     gives the same batches.
 
     Errors: ValueError for no pairs, or a sentence that is longer than max_tokens.
-    Source: Attention Is All You Need, section 5.1. Chapter: 11 (Training).
+    Source: Attention Is All You Need, section 5.1.
     """
     stream = BatchStream(pairs, source_vocab, target_vocab, max_tokens=max_tokens)
     return map(stream.batch, stream.groups(seed))
@@ -323,7 +310,6 @@ class BatchStream:
 
     position   epoch and batch that come next; set it to go on from there
     Errors: ValueError for no pairs, no bound or a bad one, a sentence longer than max_tokens.
-    Source: ours. Chapter: 11 (Training).
     """
 
     def __init__(
@@ -360,7 +346,7 @@ class BatchStream:
 
     @property
     def position(self) -> Position:
-        """Epoch and index of the batch that comes next. Chapter: 11 (Training)."""
+        """Epoch and index of the batch that comes next."""
         return self._position
 
     @position.setter
@@ -375,7 +361,7 @@ class BatchStream:
         self._position = Position(epoch, index)
 
     def groups(self, seed: int) -> list[list[int]]:
-        """Sort the pairs into batches, as numbers of pairs. Chapter: 11 (Training)."""
+        """Sort the pairs into batches, as numbers of pairs."""
         rng = random.Random(seed)
         order = rng.sample(range(len(self._pairs)), len(self._pairs))
         order.sort(key=lambda i: self._pairs[i].lengths)  # stable: equals stay in random order
@@ -392,16 +378,13 @@ class BatchStream:
         return groups
 
     def batch(self, group: Sequence[int]) -> Batch:
-        """Put the pairs with these numbers side by side. Chapter: 11 (Training)."""
+        """Put the pairs with these numbers side by side."""
         pairs = [self._pairs[i] for i in group]
         return pad_batch([pair.source for pair in pairs], [pair.target for pair in pairs])
 
     @property
     def per_epoch(self) -> int:
-        """Batches in an epoch: as many in each, as the lengths do not change.
-
-        Chapter: 11 (Training).
-        """
+        """Batches in an epoch: as many in each, as the lengths do not change."""
         return len(self._epoch_groups)
 
     def __iter__(self) -> "BatchStream":

@@ -24,7 +24,7 @@ def with_temperature(
     1 the distribution becomes flatter.
 
     Errors: ValueError for a temperature that is not above 0.
-    Source: Ackley, Hinton and Sejnowski 1985. Chapter: 12 (Decoding).
+    Source: Ackley, Hinton and Sejnowski 1985.
     """
     if not temperature > 0:
         raise ValueError(
@@ -39,7 +39,7 @@ def keep_top_k(logits: Float[Tensor, "*batch vocab"], k: int) -> Float[Tensor, "
     Exactly k are left even where some are equal; all of them if k is not below vocab.
 
     Errors: ValueError for k below 1.
-    Source: Fan et al. 2018. Chapter: 12 (Decoding).
+    Source: Fan et al. 2018.
     """
     if k < 1:
         raise ValueError(f"expected k of at least 1, got {k}; k = 1 is greedy decoding")
@@ -54,7 +54,7 @@ def keep_top_p(logits: Float[Tensor, "*batch vocab"], p: float) -> Float[Tensor,
     token that crosses p stays, and with it at least one. All others are set to -inf.
 
     Errors: ValueError for p not above 0 or above 1.
-    Source: Holtzman et al. 2020, section 3.1. Chapter: 12 (Decoding).
+    Source: Holtzman et al. 2020, section 3.1.
     """
     if not 0 < p <= 1:
         raise ValueError(f"expected p above 0 and at most 1, got {p}; p = 1 leaves every token")
@@ -88,7 +88,7 @@ def sample(
     Args: generator, on the model's device; the same seed in it gives the same tokens.
     Returns: the tokens, EOS included and PAD after it, at most `max_length` of them.
     Errors: ValueError for max_length below 1, and as the three functions above.
-    Source: Holtzman et al. 2020. Chapter: 12 (Decoding).
+    Source: Holtzman et al. 2020.
     """
     if max_length < 1:
         raise ValueError(f"expected max_length of at least 1, got {max_length}")
@@ -122,7 +122,7 @@ def length_penalty(length: int, alpha: float) -> float:
 
     Args: length in tokens, EOS included; alpha, 0 for no penalty, 0.6 in the paper.
     Errors: ValueError for a length below 1 or an alpha below 0.
-    Source: Wu et al. 2016, equation 14. Chapter: 12 (Decoding).
+    Source: Wu et al. 2016, equation 14.
     """
     if length < 1 or not alpha >= 0:
         raise ValueError(
@@ -136,7 +136,6 @@ def select_rows(state: Any, rows: Int[Tensor, " rows"]) -> Any:
 
     The state may have its own `select`, or be a tensor, None, or a tuple of such.
     Errors: ValueError for anything else.
-    Source: ours. Chapter: 12 (Decoding).
     """
     if hasattr(state, "select") and not isinstance(state, Tensor):
         return state.select(rows)
@@ -176,7 +175,6 @@ def beam_search(
     Errors: ValueError for a beam or max_length below 1, an alpha below 0, a model whose state
         `select_rows` cannot read, or one that leaves no token to say.
     Source: Sutskever et al. 2014, section 3.2; Wu et al. 2016, section 7.
-    Chapter: 12 (Decoding).
     """
     if beam < 1 or max_length < 1:
         got = f"beam={beam} and max_length={max_length}"
@@ -270,7 +268,6 @@ def greedy(
     step's weights over the source, or None from a model without attention.
     Errors: ValueError for max_length below 1.
     Source: Sutskever et al. 2014, section 3.2, with a beam of one.
-    Chapter: 1 (Sequence to sequence), 12 (Decoding).
     """
     if max_length < 1:
         raise ValueError(f"expected max_length of at least 1, got {max_length}")
@@ -301,7 +298,6 @@ def store_by_columns(model: nn.Module) -> nn.Module:
     and adds it to all outputs at once, which many processors do faster. A batch does not care.
 
     Returns: the model, changed in place: its parameters are the same objects, with other strides.
-    Source: ours. Chapter: 13 (Complexity).
     """
     for layer in model.modules():
         if isinstance(layer, nn.Linear):
@@ -324,7 +320,6 @@ def translate(
     Greedily, or with `beam_search` if a beam is given.
     Returns: the words of each translation, in the order of the pairs.
     Errors: ValueError for max_length or beam below 1, or alpha below 0.
-    Source: ours. Chapter: 1 (Sequence to sequence), 12 (Decoding).
     """
     device = next(model.parameters()).device
     sentences = []

@@ -35,7 +35,7 @@ def layer_norm(
     eps keeps the quotient finite where all entries are equal.
 
     Shapes: x (*batch, d_model); gain and bias (d_model). Returns the shape of x.
-    Source: Ba et al. 2016, equations 3 and 4. Chapter: 7 (Feed-forward, residuals, norms).
+    Source: Ba et al. 2016, equations 3 and 4.
     """
     mean = x.mean(dim=-1, keepdim=True)  # (*batch, 1)
     variance = x.var(dim=-1, correction=0, keepdim=True)  # (*batch, 1)
@@ -50,7 +50,6 @@ class LayerNorm(nn.Module):
     Shapes: x (*batch, d_model). Returns the same shape.
     Errors: ValueError for another width.
     Source: Ba et al. 2016; Attention Is All You Need, section 3.1.
-    Chapter: 7 (Feed-forward, residuals, norms).
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5):
@@ -73,7 +72,7 @@ class FeedForward(nn.Module):
     Shapes: x (*batch, d_model), inside (*batch, d_ff). Returns (*batch, d_model).
     Errors: ValueError for another width or an unknown activation.
     Source: Attention Is All You Need, section 3.3, equation 2; Hendrycks and Gimpel 2016 (GELU);
-    Shazeer 2020 (SwiGLU). Chapter: 7 (Feed-forward, residuals, norms).
+    Shazeer 2020 (SwiGLU).
     """
 
     def __init__(self, d_model: int, d_ff: int, activation: str = "relu"):
@@ -108,7 +107,6 @@ class Residual(nn.Module):
         of x. Returns that shape.
     Errors: ValueError for another word than "pre" or "post", or a sub-layer that changes the shape.
     Source: Attention Is All You Need, sections 3.1 and 5.4; Xiong et al. 2020 (pre-norm).
-    Chapter: 7 (Feed-forward, residuals, norms).
     """
 
     def __init__(
@@ -146,7 +144,6 @@ def at_real(
     matrix, and padding costs nothing. Without `real` all positions count.
 
     Shapes: x (batch, time, d_model), real (batch, time). Returns the shape of x.
-    Source: ours. Chapter: 11 (Training).
     """
     if real is None:
         return layer(x)
@@ -165,7 +162,7 @@ class Embedding(nn.Module):
 
     Shapes: tokens (*batch), integers. Returns (*batch, d_model).
     Errors: ValueError for a token number outside the vocabulary.
-    Source: Attention Is All You Need, section 3.4. Chapter: 9 (Embeddings and tying).
+    Source: Attention Is All You Need, section 3.4.
     """
 
     def __init__(self, vocab: int, d_model: int, *, std: float = 1.0):
@@ -192,7 +189,6 @@ class TiedProjection(nn.Module):
     Shapes: x (*batch, d_model). Returns logits (*batch, vocab).
     Errors: ValueError for another width.
     Source: Attention Is All You Need, section 3.4; Press and Wolf 2017.
-    Chapter: 9 (Embeddings and tying).
     """
 
     def __init__(self, embedding: Embedding):

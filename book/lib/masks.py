@@ -19,7 +19,7 @@ def padding_mask(
         lengths (batch, query), one for each query, gives (batch, query, key). A length of 0 leaves
         no key: such a row attends to nothing and its output is zero.
     Errors: ValueError for lengths that are not integers or have another number of axes.
-    Source: ours; the paper batches sentences of like length (section 5.1). Chapter: 6 (Masking).
+    Source: ours; the paper batches sentences of like length (section 5.1).
     """
     if lengths.dim() not in (1, 2) or lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ValueError(
@@ -43,7 +43,7 @@ def causal_mask(
 
     Shapes: (query, key), where key = query unless given.
     Errors: ValueError for fewer keys than queries.
-    Source: Attention Is All You Need, section 3.2.3. Chapter: 6 (Masking).
+    Source: Attention Is All You Need, section 3.2.3.
     """
     return _distance(n_queries, n_keys, device) <= 0
 
@@ -57,7 +57,7 @@ def window_mask(
 
     Shapes: (query, key), where key = query unless given.
     Errors: ValueError for a negative radius or for fewer keys than queries.
-    Source: Attention Is All You Need, section 4, restricted self-attention. Chapter: 6 (Masking).
+    Source: Attention Is All You Need, section 4, restricted self-attention.
     """
     if radius < 0:
         raise ValueError(f"expected a radius of 0 or more, got {radius}; 0 sees only itself")
@@ -70,7 +70,7 @@ def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | N
     Shapes: (query, key), (batch, query, key) and (batch, heads, query, key) in any mixture, each
         axis full or 1. The result has the longest of these shapes; None if every mask is None.
     Errors: ValueError for a mask that is not boolean, or for shapes that do not fit together.
-    Source: Attention Is All You Need, section 3.2.3. Chapter: 6 (Masking).
+    Source: Attention Is All You Need, section 3.2.3.
     """
     given = [mask for mask in masks if mask is not None]
     for mask in given:
@@ -96,7 +96,6 @@ def fit_mask(mask: Bool[Tensor, "..."], shape: tuple[int, ...]) -> Bool[Tensor, 
         (batch, heads, query, key); other scores (*batch, query, key) take any mask that broadcasts.
         Each axis is full or 1. Returned as given, with a heads axis put into a mask of 3 axes.
     Errors: ValueError for a mask that is not boolean or does not broadcast to `shape`.
-    Source: ours. Chapter: 6 (Masking).
     """
     _require_boolean(mask)
     fitted = _add_heads_axis(mask) if len(shape) == 4 else mask
@@ -120,7 +119,6 @@ def sdpa_mask(mask: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
 
     Shapes: (batch, query, key) becomes (batch, 1, query, key); others stay as they are.
     Errors: ValueError for a mask that is not boolean. Source: torch's documentation.
-    Chapter: 6 (Masking).
     """
     _require_boolean(mask)
     return _add_heads_axis(mask)
@@ -133,7 +131,7 @@ def multihead_mask(
 
     Shapes: any mask that fits scores of `shape` (batch, heads, query, key) becomes
         (batch * heads, query, key), which torch wants in full.
-    Errors: ValueError as in `fit_mask`. Source: torch's documentation. Chapter: 6 (Masking).
+    Errors: ValueError as in `fit_mask`. Source: torch's documentation.
     """
     return ~fit_mask(mask, shape).expand(shape).flatten(0, 1)
 
@@ -146,7 +144,7 @@ def additive_mask(
     A row that is all -inf becomes NaN in a plain softmax; a boolean mask has no such trap.
 
     Shapes: those of the mask. Errors: ValueError for a mask that is not boolean.
-    Source: torch's documentation. Chapter: 6 (Masking).
+    Source: torch's documentation.
     """
     _require_boolean(mask)
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -torch.inf)

@@ -14,7 +14,6 @@ class LengthBin(NamedTuple):
     """Sentences whose source has from `shortest` to `longest` tokens, both included.
 
     `accuracy` is the share translated exactly, from 0 to 1; nan if `count` is 0.
-    Chapter: 1 (Sequence to sequence).
     """
 
     shortest: int
@@ -26,7 +25,7 @@ class LengthBin(NamedTuple):
 class Bleu(NamedTuple):
     """A BLEU score from 0 to 100, and the signature that says how it was computed.
 
-    Two scores may be compared only if their signatures are the same. Chapter: 12 (Decoding).
+    Two scores may be compared only if their signatures are the same.
     """
 
     score: float
@@ -38,7 +37,6 @@ def exact_match(predictions: Sequence[Sequence[str]], references: Sequence[Seque
 
     Args: sentences as tokens, in the same order.
     Errors: ValueError for unequal numbers of sentences, for none, or for uncut text.
-    Source: ours. Chapter: 1 (Sequence to sequence).
     """
     right = _right(predictions, references)
     return sum(right) / len(right)
@@ -52,7 +50,6 @@ def accuracy_by_length(
     Args: `edges` are the shortest length, then the longest of each bin: (1, 5, 10, 15) makes the
     bins 1 to 5, 6 to 10 and 11 to 15.
     Errors: ValueError for edges that do not rise, a source outside all bins, and as exact_match.
-    Source: ours. Chapter: 1 (Sequence to sequence).
     """
     if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
         raise ValueError(f"expected at least two rising edges, got {tuple(edges)}")
@@ -89,7 +86,7 @@ def bleu(
     take uncut text too.
     Errors: ValueError for another tokenize, unequal numbers of sentences, none, or uncut text
     where it is not cut again.
-    Source: Papineni et al. 2002; Post 2018. Chapter: 12 (Decoding).
+    Source: Papineni et al. 2002; Post 2018.
     """
     if tokenize not in TOKENISERS:
         raise ValueError(f"expected tokenize out of {', '.join(TOKENISERS)}, got {tokenize!r}")

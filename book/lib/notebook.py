@@ -28,7 +28,6 @@ def show_source(thing: Callable | type) -> Source:
 
     Args: a function or a class of this library.
     Errors: ValueError if Python cannot find its source.
-    Source: ours. Chapter: 1 (Sequence to sequence), and every chapter after it.
     """
     try:
         return Source(textwrap.dedent(inspect.getsource(thing)).rstrip())
@@ -41,7 +40,6 @@ def seed_everything(seed: int) -> None:
     """Make this run repeatable: seeds Python, NumPy and torch, and uses one thread.
 
     The last digits of a trained number still differ between machines.
-    Chapter: 1 (Sequence to sequence).
     """
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 (libraries still draw from the global generator)
@@ -50,7 +48,7 @@ def seed_everything(seed: int) -> None:
 
 
 def best_device() -> torch.device:
-    """Return the GPU if torch sees one, else the CPU. Chapter: 1 (Sequence to sequence)."""
+    """Return the GPU if torch sees one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -70,7 +68,6 @@ def assert_same(
 
     Returns: one line that says what was compared.
     Errors: AssertionError naming what differs and by how much; ValueError for no inputs.
-    Chapter: 1 (Sequence to sequence), and every chapter after it.
     """
     if not inputs:
         raise ValueError("expected at least one input to compare on, got none")

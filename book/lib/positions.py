@@ -20,32 +20,23 @@ from torch import Tensor, nn
 class Positions(nn.Module):
     """No positions at all, and what each scheme has in common.
 
-    Source: Attention Is All You Need, section 3.5. Chapter: 8 (Positional encodings).
+    Source: Attention Is All You Need, section 3.5.
     """
 
     def add(
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_model"]:
-        """Mark embeddings with their positions offset, offset + 1, ...
-
-        Chapter: 8 (Positional encodings).
-        """
+        """Mark embeddings with their positions offset, offset + 1, ..."""
         return x
 
     def rotate(
         self, x: Float[Tensor, "*batch time d_k"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_k"]:
-        """Turn queries or keys by positions offset, offset + 1, ...
-
-        Chapter: 8 (Positional encodings).
-        """
+        """Turn queries or keys by positions offset, offset + 1, ..."""
         return x
 
     def bias(self, n_queries: int, n_keys: int) -> Float[Tensor, "heads query key"] | None:
-        """Return what is added to the scores; the queries are the last of the keys.
-
-        Chapter: 8 (Positional encodings).
-        """
+        """Return what is added to the scores; the queries are the last of the keys."""
         return None
 
 
@@ -64,7 +55,7 @@ def sinusoidal_table(
     Shapes: returns (time, d_model), computed in float64, then rounded to `dtype` (torch's default
         type unless given).
     Errors: ValueError for sizes below 1 or a base not above 0.
-    Source: Attention Is All You Need, section 3.5. Chapter: 8 (Positional encodings).
+    Source: Attention Is All You Need, section 3.5.
     """
     if n_positions < 1 or d_model < 1 or not base > 0:
         raise ValueError(
@@ -91,7 +82,7 @@ def shift_matrix(
 
     Shapes: returns (d_model, d_model) in float64; for rows of a table, `table @ M_k.T`.
     Errors: ValueError for an odd d_model, whose last sine has no cosine to turn with.
-    Source: Attention Is All You Need, section 3.5. Chapter: 8 (Positional encodings).
+    Source: Attention Is All You Need, section 3.5.
     """
     if d_model % 2:
         raise ValueError(f"expected an even d_model, got {d_model}: M_k turns pairs of entries")
@@ -123,7 +114,7 @@ class _Tabled(Positions):
 class Sinusoidal(_Tabled):
     """Add `sinusoidal_table` to the embeddings: fixed, and defined for any position.
 
-    Source: Attention Is All You Need, section 3.5. Chapter: 8 (Positional encodings).
+    Source: Attention Is All You Need, section 3.5.
     """
 
     def __init__(self, d_model: int, *, base: float = 10_000.0, max_length: int = 512):
@@ -132,7 +123,7 @@ class Sinusoidal(_Tabled):
     def add(
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_model"]:
-        """x + PE(position). Chapter: 8 (Positional encodings)."""
+        """x + PE(position)."""
         return x + self._rows(offset, x.shape[-2])
 
 
@@ -141,7 +132,6 @@ class Learned(Positions):
 
     Errors: ValueError for a position beyond max_length.
     Source: Gehring et al. 2017; Attention Is All You Need, section 3.5 and table 3, row E.
-    Chapter: 8 (Positional encodings).
     """
 
     def __init__(self, d_model: int, *, max_length: int = 512):
@@ -152,7 +142,7 @@ class Learned(Positions):
     def add(
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_model"]:
-        """x + the learned row of each position. Chapter: 8 (Positional encodings)."""
+        """x + the learned row of each position."""
         end = offset + x.shape[-2]
         if end > len(self.weight):
             raise ValueError(
@@ -169,7 +159,7 @@ class Rotary(_Tabled):
     w_i = base^(-2i/d_k). Of the two turns only the difference of the positions is left in q . k.
 
     Errors: ValueError for an odd d_k.
-    Source: Su et al. 2021 (RoFormer), equations 13 to 16. Chapter: 8 (Positional encodings).
+    Source: Su et al. 2021 (RoFormer), equations 13 to 16.
     """
 
     def __init__(self, d_k: int, *, base: float = 10_000.0, max_length: int = 512):
@@ -183,7 +173,7 @@ class Rotary(_Tabled):
     def rotate(
         self, x: Float[Tensor, "*batch time d_k"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_k"]:
-        """x * exp(j position w), pair by pair. Chapter: 8 (Positional encodings)."""
+        """x * exp(j position w), pair by pair."""
         rows = self._rows(offset, x.shape[-2])  # (time, d_k / 2, 2)
         rows = rows.to(torch.promote_types(rows.dtype, torch.float32))  # no complex half precision
         pairs = x.to(rows.dtype).unflatten(-1, (-1, 2))  # (*batch, time, d_k / 2, 2)
@@ -199,7 +189,7 @@ class ALiBi(Positions):
     Under a causal mask |i - j| is i - j, as in the paper; without one, in an encoder, both
     directions count alike.
 
-    Source: Press et al. 2022, section 3. Chapter: 8 (Positional encodings).
+    Source: Press et al. 2022, section 3.
     """
 
     def __init__(self, n_heads: int):
@@ -208,10 +198,7 @@ class ALiBi(Positions):
         self.register_buffer("slopes", slopes, persistent=False)
 
     def bias(self, n_queries: int, n_keys: int) -> Float[Tensor, "heads query key"]:
-        """-slope_h |i - j|, the queries being the last of the keys.
-
-        Chapter: 8 (Positional encodings).
-        """
+        """-slope_h |i - j|, the queries being the last of the keys."""
         key = torch.arange(n_keys, device=self.slopes.device)
         query = key[n_keys - n_queries :]
         distance = (query[:, None] - key).abs()  # (query, key)
@@ -228,7 +215,7 @@ def make_positions(
 
     Args: d_model and n_heads of the model; max_length limits "learned" and no other; base sets
         the wavelengths of "sinusoidal" and "rotary".
-    Errors: ValueError for another name. Source: ours. Chapter: 8 (Positional encodings).
+    Errors: ValueError for another name.
     """
     if scheme == "none":
         return Positions()

@@ -28,7 +28,7 @@ class GRUCell(nn.Module):
     state     h' = (1 - z) * n + z * h
 
     Source: Cho et al. 2014, section 2.3 (there r stands inside the product U_n (r * h); this form,
-    torch's, needs one product with h instead of two). Chapter: 1 (Sequence to sequence).
+    torch's, needs one product with h instead of two).
     """
 
     def __init__(self, d_in: int, d_hidden: int):
@@ -59,7 +59,7 @@ class Encoder(nn.Module):
     Returns every state, zero at padding, and each sequence's last one, taken at its true length:
     a sequence gets the same states alone and in a padded batch.
     Errors: ValueError for a length below 1 or beyond the source.
-    Source: Sutskever et al. 2014, section 2. Chapter: 1 (Sequence to sequence).
+    Source: Sutskever et al. 2014, section 2.
     """
 
     def __init__(self, vocab: int, d_embed: int, d_hidden: int):
@@ -86,7 +86,7 @@ class Encoder(nn.Module):
 def real_positions(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "batch {time}"]:
     """True where a right-padded batch holds a real token: position < length.
 
-    Errors: ValueError for a length below 1 or above `time`. Chapter: 1 (Sequence to sequence).
+    Errors: ValueError for a length below 1 or above `time`.
     """
     if lengths.min() < 1 or lengths.max() > time:
         found = f"{lengths.min().item()} to {lengths.max().item()}"
@@ -98,10 +98,7 @@ def real_positions(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "b
 
 
 class DecoderState(NamedTuple):
-    """What a decoder without attention carries from step to step; only `s` changes.
-
-    Chapter: 1 (Sequence to sequence).
-    """
+    """What a decoder without attention carries from step to step; only `s` changes."""
 
     s: Tensor  # (batch, d_hidden)
     context: Tensor  # (batch, d_hidden)
@@ -112,7 +109,7 @@ class Decoder(nn.Module):
 
     The cell's input is the pair of y and c. Its linear map is split in two,
     W [y; c] = W_y y + W_c c, so that each part is computed once, before the loop.
-    Source: Cho et al. 2014, section 2.2. Chapter: 1 (Sequence to sequence).
+    Source: Cho et al. 2014, section 2.2.
     """
 
     def __init__(self, vocab: int, d_embed: int, d_hidden: int):
@@ -142,7 +139,7 @@ class Decoder(nn.Module):
 class Seq2Seq(nn.Module):
     """Encoder and decoder joined by one vector, whatever the length of the source.
 
-    Source: Sutskever et al. 2014; Cho et al. 2014. Chapter: 1 (Sequence to sequence).
+    Source: Sutskever et al. 2014; Cho et al. 2014.
     """
 
     def __init__(
@@ -184,7 +181,6 @@ class AdditiveAttention(nn.Module):
     A key where `mask` is False gets weight 0; at least one key of each row must be allowed.
     `projected` is key_map(keys), for a caller that asks the same keys many times.
     Source: Bahdanau et al. 2015, section 3.1 and appendix A.1.2.
-    Chapter: 2 (Attention over the encoder's states).
     """
 
     def __init__(self, d_query: int, d_key: int, d_scorer: int = 64):
@@ -211,10 +207,7 @@ class AdditiveAttention(nn.Module):
 
 
 class AttentionState(NamedTuple):
-    """What a decoder with attention carries from step to step; only `s` changes.
-
-    Chapter: 2 (Attention over the encoder's states).
-    """
+    """What a decoder with attention carries from step to step; only `s` changes."""
 
     s: Tensor  # (batch, d_hidden)
     keys: Tensor  # (batch, key, d_key)
@@ -227,7 +220,7 @@ class AttentionDecoder(nn.Module):
 
     c_t comes from s_{t-1}, anew at each step. The keys may be any set of vectors: the encoder's
     states, or the cells of a picture.
-    Source: Bahdanau et al. 2015, section 3.1. Chapter: 2 (Attention over the encoder's states).
+    Source: Bahdanau et al. 2015, section 3.1.
     """
 
     def __init__(self, vocab: int, d_embed: int, d_hidden: int, d_key: int, d_scorer: int = 64):
@@ -268,7 +261,7 @@ class AttentionDecoder(nn.Module):
 class AttentionSeq2Seq(Seq2Seq):
     """The same encoder, and a decoder that sees all its states: nothing else is different.
 
-    Source: Bahdanau et al. 2015. Chapter: 2 (Attention over the encoder's states).
+    Source: Bahdanau et al. 2015.
     """
 
     def __init__(

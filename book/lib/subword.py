@@ -23,7 +23,7 @@ class SubwordVocabulary(Vocabulary):
 
     Args: what `from_sentences` made, as text in the format of `tokenizers`.
     Errors: ModuleNotFoundError with the command that helps if `tokenizers` is missing; ValueError
-    for another text. Source: Sennrich et al. 2016. Chapter: 11 (Training).
+    for another text. Source: Sennrich et al. 2016.
     """
 
     def __init__(self, tokenizer: str):
@@ -45,7 +45,7 @@ class SubwordVocabulary(Vocabulary):
 
         Errors: ValueError for a size that has no room for the letters, for no sentences, and for
         text that is not yet cut into tokens.
-        Source: Sennrich et al. 2016. Chapter: 11 (Training).
+        Source: Sennrich et al. 2016.
         """
         tokenizers = _tokenizers()
         sentences = [" ".join(_cut(sentence)) for sentence in sentences]
@@ -77,7 +77,6 @@ class SubwordVocabulary(Vocabulary):
         """Turn tokens into the numbers of their pieces; adds no EOS.
 
         Errors: ValueError for a text that is not yet cut into tokens.
-        Source: ours. Chapter: 11 (Training).
         """
         numbers = []
         for token in _cut(tokens):
@@ -92,7 +91,6 @@ class SubwordVocabulary(Vocabulary):
 
         A word that a model leaves unfinished ends at the next UNK or at the end.
         Errors: ValueError for a number that the vocabulary does not have.
-        Source: ours. Chapter: 11 (Training).
         """
         words, word = [], ""
         for i in map(int, ids):
@@ -112,19 +110,19 @@ class SubwordVocabulary(Vocabulary):
         return [*words, word] if word else words
 
     def to_text(self) -> str:
-        """The text from which the class makes this vocabulary again. Chapter: 11 (Training)."""
+        """The text from which the class makes this vocabulary again."""
         return self._tokenizer.to_str()
 
 
 def vocabulary_to_json(vocabulary: Vocabulary) -> str:
-    """Write a vocabulary, of words or of sub-words, as JSON. Chapter: 11 (Training)."""
+    """Write a vocabulary, of words or of sub-words, as JSON."""
     if isinstance(vocabulary, SubwordVocabulary):
         return json.dumps({"tokenizer": vocabulary.to_text()})
     return json.dumps({"words": vocabulary.tokens[len(SPECIAL) :]})
 
 
 def vocabulary_from_json(text: str) -> Vocabulary:
-    """Make again what `vocabulary_to_json` wrote. Chapter: 11 (Training).
+    """Make again what `vocabulary_to_json` wrote.
 
     Errors: ValueError for other text.
     """

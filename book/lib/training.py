@@ -28,7 +28,7 @@ def cosine(steps: int, warmup: int = 0) -> Schedule:
 
     factor(step) = (step + 1) / warmup                                 for step < warmup
                    (1 + cos(pi (step - warmup) / (steps - warmup))) / 2   after it
-    Errors: ValueError unless 0 <= warmup < steps. Source: ours. Chapter: 11 (Training).
+    Errors: ValueError unless 0 <= warmup < steps.
     """
     if not 0 <= warmup < steps:
         raise ValueError(
@@ -50,7 +50,6 @@ def warm_up(warmup: int) -> Schedule:
     factor(step) = min(1, (step + 1) / warmup)
 
     Errors: ValueError for a negative warmup.
-    Source: ours. Chapter: 11 (Training).
     """
     if warmup < 0:
         raise ValueError(f"expected a warmup of 0 or more steps, got {warmup}")
@@ -65,7 +64,7 @@ def paper_schedule(d_model: int, warmup: int = 4000) -> Schedule:
     It rises in a straight line to (d_model warmup)^-0.5 at n = warmup, then falls as 1 / sqrt(n).
 
     Errors: ValueError for d_model or warmup below 1.
-    Source: Attention Is All You Need, section 5.3, equation 3. Chapter: 11 (Training).
+    Source: Attention Is All You Need, section 5.3, equation 3.
     """
     for name, value in (("d_model", d_model), ("warmup", warmup)):
         if value < 1:
@@ -80,7 +79,7 @@ def low_precision(device: torch.device, dtype: torch.dtype | None) -> Iterator[N
     On a processor attention takes its plain kernel meanwhile: at the length of a sentence the
     fused one's backward pass takes several times longer in 16 bits than in 32.
 
-    Source: torch.autocast; ours. Chapter: 11 (Training).
+    Source: torch.autocast; ours.
     """
     on_processor = dtype is not None and device.type == "cpu"
     kernel = sdpa_kernel(SDPBackend.MATH) if on_processor else nullcontext()
@@ -101,7 +100,6 @@ def label_smoothed_loss(
 
     Errors: ValueError for a smoothing outside 0 to 1.
     Source: Szegedy et al. 2016, section 7; Attention Is All You Need, section 5.4.
-    Chapter: 9 (Embeddings and tying).
     """
     if not 0 <= smoothing < 1:
         raise ValueError(f"expected 0 <= smoothing < 1, got {smoothing}; the paper has 0.1")
@@ -121,7 +119,7 @@ def token_loss(
 
     loss = -sum over real positions of log softmax(logits)[target] / number of real positions
 
-    A batch without a real token gives 0. Source: ours. Chapter: 1 (Sequence to sequence).
+    A batch without a real token gives 0.
     """
     total = F.cross_entropy(
         logits.flatten(0, 1), target_out.flatten(), ignore_index=PAD, reduction="sum"
@@ -130,10 +128,7 @@ def token_loss(
 
 
 def count_tokens(batch: Batch | Strips) -> int:
-    """How many tokens the model must say: the targets and their EOS, without padding.
-
-    Source: ours. Chapter: 11 (Training).
-    """
+    """How many tokens the model must say: the targets and their EOS, without padding."""
     return int((batch.target_out != PAD).sum())
 
 
@@ -145,10 +140,7 @@ def endless(
     *,
     seed: int = 0,
 ) -> Iterator[Batch]:
-    """Batches without end: one epoch after another, each in a new order.
-
-    Source: ours. Chapter: 1 (Sequence to sequence).
-    """
+    """Batches without end: one epoch after another, each in a new order."""
     for epoch in count():
         yield from batches(pairs, source_vocab, target_vocab, batch_size, seed=seed * 1000 + epoch)
 
@@ -157,7 +149,7 @@ def paper_adam(model: nn.Module) -> torch.optim.Adam:
     """Adam as in the paper: beta_1 0.9, beta_2 0.98, epsilon 1e-9. The rate is set by `train`.
 
     It forgets squared gradients after about 50 updates, where Adam's usual 0.999 takes 1,000.
-    Source: Attention Is All You Need, section 5.3. Chapter: 11 (Training).
+    Source: Attention Is All You Need, section 5.3.
     """
     return torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9, fused=True)
 
@@ -184,7 +176,7 @@ def update(
 
     Returns: the loss before the step, without a gradient.
     Errors: ValueError for no parts, or for `real_only` with another model.
-    Source: Pascanu et al. 2013 (clipping); ours. Chapter: 11 (Training).
+    Source: Pascanu et al. 2013 (clipping); ours.
     """
     if not parts:
         raise ValueError("expected at least one batch for an update, got none")
@@ -234,7 +226,6 @@ def train(
     Errors: ValueError for a bad number, or a stream that ends before the last step;
     FloatingPointError when the loss is no longer finite.
     Source: Pascanu et al. 2013 (clipping); Kingma and Ba 2015 (Adam).
-    Chapter: 1 (Sequence to sequence), 11 (Training).
     """
     for name, value in (("steps", steps), ("lr", lr), ("clip", clip), ("accumulate", accumulate)):
         if not value > 0:
@@ -287,7 +278,6 @@ def validation_loss(
     Batches may differ in size; each token counts once. The model is left in the mode it was in.
 
     Errors: ValueError for batches without a real token.
-    Source: ours. Chapter: 11 (Training).
     """
     device = next(model.parameters()).device
     was_training = model.training

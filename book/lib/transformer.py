@@ -50,7 +50,7 @@ class Config:
     max_length    the most positions that "learned" has; the others have no limit
 
     Errors: ValueError that names the field, what was expected and what came.
-    Source: Attention Is All You Need, table 3. Chapter: 10 (The Transformer).
+    Source: Attention Is All You Need, table 3.
     """
 
     source_vocab: int
@@ -95,7 +95,7 @@ class Config:
 
     @property
     def d_k(self) -> int:
-        """Width of one head's queries, keys and values. Chapter: 10 (The Transformer)."""
+        """Width of one head's queries, keys and values."""
         return self.d_model // self.n_heads
 
 
@@ -112,31 +112,25 @@ def _feed_forward(config: Config) -> Residual:
 
 
 class LayerCache(NamedTuple):
-    """The keys and values that one decoder layer keeps while decoding. Chapter: 12 (Decoding)."""
+    """The keys and values that one decoder layer keeps while decoding."""
 
     own: KeyValueCache  # grows by one position with each step
     memory: KeyValueCache  # filled at the first step, then only read
 
     def select(self, rows: Int[Tensor, " rows"]) -> "LayerCache":
-        """Keep these sequences of the batch, in this order. Chapter: 12 (Decoding)."""
+        """Keep these sequences of the batch, in this order."""
         return LayerCache(self.own.select(rows), self.memory.select(rows))
 
 
 class TransformerState(NamedTuple):
-    """What decoding carries from step to step; a step changes the caches in place.
-
-    Source: ours. Chapter: 12 (Decoding).
-    """
+    """What decoding carries from step to step; a step changes the caches in place."""
 
     memory: Tensor  # (batch, source_time, d_model)
     memory_mask: Tensor  # (batch, 1, source_time)
     caches: list[LayerCache]  # one for each decoder layer
 
     def select(self, rows: Int[Tensor, " rows"]) -> "TransformerState":
-        """Keep these sequences of the batch, in this order, each any number of times.
-
-        Chapter: 12 (Decoding).
-        """
+        """Keep these sequences of the batch, in this order, each any number of times."""
         caches = [cache.select(rows) for cache in self.caches]
         return TransformerState(self.memory[rows], self.memory_mask[rows], caches)
 
@@ -146,7 +140,7 @@ class EncoderLayer(nn.Module):
 
     Shapes: x (batch, time, d_model), mask (batch, 1, time) or (batch, time, time); real, see
         `at_real`, (batch, time). Returns the shape of x.
-    Source: Attention Is All You Need, section 3.1. Chapter: 10 (The Transformer).
+    Source: Attention Is All You Need, section 3.1.
     """
 
     def __init__(self, config: Config):
@@ -173,7 +167,7 @@ class DecoderLayer(nn.Module):
         memory_mask (batch, 1, source_time); real, see `at_real`, (batch, time). Returns the shape
         of x. Without cross-attention, as in a language model, there is no memory.
     Errors: ValueError for cross-attention without a memory.
-    Source: Attention Is All You Need, section 3.1. Chapter: 10 (The Transformer).
+    Source: Attention Is All You Need, section 3.1.
     """
 
     def __init__(self, config: Config, *, cross_attention: bool = True):
@@ -220,7 +214,7 @@ class Encoder(nn.Module):
 
     Shapes: x, embedded tokens, (batch, time, d_model); mask (batch, 1, time); real, see
         `lib.layers.at_real`, (batch, time). Returns the memory, of the shape of x.
-    Source: Attention Is All You Need, section 3.1. Chapter: 10 (The Transformer).
+    Source: Attention Is All You Need, section 3.1.
     """
 
     def __init__(self, config: Config):
@@ -252,7 +246,7 @@ class Decoder(nn.Module):
     Shapes: x, embedded tokens, (batch, time, d_model); memory (batch, source_time, d_model), its
         mask (batch, 1, source_time); real, see `lib.layers.at_real`, (batch, time). Returns the
         shape of x.
-    Source: Attention Is All You Need, section 3.1. Chapter: 10 (The Transformer), 12 (Decoding).
+    Source: Attention Is All You Need, section 3.1.
     """
 
     def __init__(self, config: Config, *, cross_attention: bool = True):
@@ -265,7 +259,7 @@ class Decoder(nn.Module):
         self.norm = _final_norm(config)
 
     def new_caches(self) -> list[LayerCache]:
-        """Make an empty cache for each layer. Chapter: 12 (Decoding)."""
+        """Make an empty cache for each layer."""
         return [LayerCache(KeyValueCache(), KeyValueCache()) for _ in self.layers]
 
     def forward(
@@ -293,7 +287,7 @@ class Transformer(nn.Module):
 
     The interface is that of `lib.seq2seq`: calling the model is teacher forcing, `start` and
     `step` decode token by token, and both give the same logits.
-    Source: Attention Is All You Need, figure 1. Chapter: 10 (The Transformer).
+    Source: Attention Is All You Need, figure 1.
     """
 
     def __init__(self, config: Config):
@@ -319,7 +313,7 @@ class Transformer(nn.Module):
     ) -> tuple[Float[Tensor, "batch source_time d_model"], Bool[Tensor, "batch 1 source_time"]]:
         """Return the memory, and the mask that hides the source's padding.
 
-        Source: Attention Is All You Need, section 3.1. Chapter: 10 (The Transformer).
+        Source: Attention Is All You Need, section 3.1.
         """
         mask = padding_mask(source_lengths, source.shape[1])
         return self.encoder(self.source_embedding(source), mask), mask
@@ -333,7 +327,7 @@ class Transformer(nn.Module):
         """Teacher forcing: logits for the token after each one of target_in, all at once.
 
         Padding on the right of target_in needs no mask: it is later than all real tokens.
-        Source: Attention Is All You Need, section 3.1. Chapter: 10 (The Transformer).
+        Source: Attention Is All You Need, section 3.1.
         """
         memory, mask = self.encode(source, source_lengths)
         return self.projection(self.decoder(self.target_embedding(target_in), memory, mask))
@@ -352,7 +346,6 @@ class Transformer(nn.Module):
 
         Shapes: as in `forward`; target_lengths (batch). Returns (tokens, vocab), where tokens is
             the sum of target_lengths.
-        Source: ours. Chapter: 11 (Training).
         """
         mask = padding_mask(source_lengths, source.shape[1])  # (batch, 1, source_time)
         real = padding_mask(target_lengths, target_in.shape[1])[:, 0]  # (batch, target_time)
@@ -364,10 +357,7 @@ class Transformer(nn.Module):
     def start(
         self, source: Int[Tensor, "batch source_time"], source_lengths: Int[Tensor, " batch"]
     ) -> TransformerState:
-        """Read the source; return the state before the first token, without gradients.
-
-        Source: ours. Chapter: 12 (Decoding).
-        """
+        """Read the source; return the state before the first token, without gradients."""
         return TransformerState(*self.encode(source, source_lengths), self.decoder.new_caches())
 
     @torch.no_grad()
@@ -377,7 +367,6 @@ class Transformer(nn.Module):
         """Feed one token: logits of the next one, None, and the state, whose caches have grown.
 
         There is no one map to return: `attention_maps` gives those of all layers and heads.
-        Source: ours. Chapter: 12 (Decoding).
         """
         x = self.decoder(self.target_embedding(token.unsqueeze(1)), *state)
         return self.projection(x).squeeze(1), None, state
@@ -387,7 +376,7 @@ class LanguageModel(nn.Module):
     """The decoder without cross-attention, between embedding and projection.
 
     Of the configuration, source_vocab is the one vocabulary.
-    Source: Radford et al. 2018 (GPT). Chapter: 14 (One design, three families).
+    Source: Radford et al. 2018 (GPT).
     """
 
     def __init__(self, config: Config):
@@ -405,24 +394,18 @@ class LanguageModel(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "batch time"], caches: list[LayerCache] | None = None
     ) -> Float[Tensor, "batch time vocab"]:
-        """Return logits for the token after each one; with caches, tokens continue what they hold.
-
-        Source: ours. Chapter: 14 (One design, three families).
-        """
+        """Return logits for the token after each one; with caches, tokens continue what they hold."""
         return self.projection(self.decoder(self.embedding(tokens), caches=caches))
 
     def start(self) -> list[LayerCache]:
-        """Return the state before the first token. Chapter: 14 (One design, three families)."""
+        """Return the state before the first token."""
         return self.decoder.new_caches()
 
     @torch.no_grad()
     def step(
         self, token: Int[Tensor, " batch"], state: list[LayerCache]
     ) -> tuple[Float[Tensor, "batch vocab"], None, list[LayerCache]]:
-        """Feed one token: logits of the next one, None, and the state, whose caches have grown.
-
-        Source: ours. Chapter: 14 (One design, three families).
-        """
+        """Feed one token: logits of the next one, None, and the state, whose caches have grown."""
         return self(token.unsqueeze(1), state).squeeze(1), None, state
 
 
@@ -431,7 +414,7 @@ class OneStack(nn.Module):
 
     Without a mask it is BERT's design; with `causal_mask` it computes what `LanguageModel` does,
     from the same weights. Of the configuration, source_vocab is the one vocabulary.
-    Source: Devlin et al. 2019; Radford et al. 2018. Chapter: 14 (One design, three families).
+    Source: Devlin et al. 2019; Radford et al. 2018.
     """
 
     def __init__(self, config: Config):

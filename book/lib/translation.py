@@ -66,7 +66,7 @@ def translation_pairs(
     Args: how many pairs; the seed that fixes them all; a locale that both Babel and num2words
     know, such as "fr", "de", "es" or "fr_CH".
     Errors: ValueError for an unknown locale, or for more sentences than can be made.
-    Source: ours, from CLDR and num2words. Chapter: 1 (Sequence to sequence).
+    Source: ours, from CLDR and num2words.
     """
     if min(n_train, n_test) < 0 or max_items < 1:
         got = f"n_train {n_train}, n_test {n_test}, max_items {max_items}"

@@ -25,7 +25,7 @@ SUMMARY = "summary.txt"
 
 
 def facts(run: Run) -> list[tuple[str, str]]:
-    """What is trained, on what, with how much: rows of a table. Chapter: 11 (Training)."""
+    """What is trained, on what, with how much: rows of a table."""
     o, c = run.options, run.corpus
     parameters = number(sum(p.numel() for p in run.model.parameters()))
     left = f", {number(c.left_out)} too long ones left out" if c.left_out else ""
@@ -50,10 +50,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
 
 
 def summarise(run: Run) -> str:
-    """Score the best weights on the test sentences, and tell all in one piece.
-
-    Chapter: 11 (Training).
-    """
+    """Score the best weights on the test sentences, and tell all in one piece."""
     p = run.progress
     epochs = run.steps * run.options.accumulate / run.stream.per_epoch
     tokens = epochs * sum(len(run.vocabs[1].encode(x.target)) + 1 for x in run.corpus.train)
@@ -75,7 +72,6 @@ def prepare(given: argparse.Namespace) -> Run:
     """Make the run that the command line asks for, or the one that is to go on.
 
     Errors: ValueError when there is nothing to resume, or a run that must not be overwritten.
-    Chapter: 11 (Training).
     """
     options = settle(given)
     state = Path(options.out) / STATE
@@ -99,10 +95,7 @@ def prepare(given: argparse.Namespace) -> Run:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return 0, or 1 after an error and 130 after Ctrl-C.
-
-    Chapter: 11 (Training).
-    """
+    """Run the command line; return 0, or 1 after an error and 130 after Ctrl-C."""
     given = parse(arguments)
     run = None
     try:

@@ -16,7 +16,7 @@ VALIDATION = ("val", "valid", "dev")  # names that a validation file may have
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sentence pairs for training, validation and the final score. Chapter: 11 (Training).
+    """Sentence pairs for training, validation and the final score.
 
     `tests` has a list of pairs for each name; `left_out` counts training pairs that were too long.
     """
@@ -27,7 +27,7 @@ class Corpus:
     left_out: int
 
     def fingerprint(self) -> str:
-        """A short text that changes when a training sentence does. Chapter: 11 (Training)."""
+        """A short text that changes when a training sentence does."""
         digest = hashlib.sha256()
         for pair in self.train:
             digest.update(repr(tuple(pair)).encode())
@@ -35,7 +35,7 @@ class Corpus:
 
 
 def read_corpus(options: argparse.Namespace) -> Corpus:
-    """Read the sentences that the options name. Chapter: 11 (Training).
+    """Read the sentences that the options name.
 
     Errors: ValueError for files that are missing or that `read_parallel` refuses; OSError.
     """
@@ -68,10 +68,7 @@ def read_corpus(options: argparse.Namespace) -> Corpus:
 def make_vocabularies(
     train: list[Pair], options: argparse.Namespace
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Collect the words or sub-words of both sides, or one vocabulary of both together.
-
-    Chapter: 11 (Training).
-    """
+    """Collect the words or sub-words of both sides, or one vocabulary of both together."""
     sources, targets = ([pair[side] for pair in train] for side in (0, 1))
     sides = [sources + targets] if options.share else [sources, targets]
     if options.subword:

@@ -169,7 +169,7 @@ def _epilog() -> str:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line; what was not given is absent. Chapter: 11 (Training).
+    """Read the command line; what was not given is absent.
 
     Errors: SystemExit with a message for an unknown option, a bad value, or two that exclude
     each other.
@@ -221,7 +221,7 @@ def _conflict(given: dict[str, Any]) -> str | None:
 
 
 def settle(given: argparse.Namespace) -> argparse.Namespace:
-    """Fill in the defaults: those of the size, then the others. Chapter: 11 (Training)."""
+    """Fill in the defaults: those of the size, then the others."""
     told = vars(given)
     own_files = "data" in told or "train" in told
     size = told.get("size", "small" if own_files else "tiny")

@@ -23,7 +23,7 @@ class LossLog:
     """The losses of a run in a file, one JSON object a line; a resumed run goes on writing it.
 
     Args: `keep`, the updates that the run has behind it; lines of later ones are dropped, and so
-    is a last line that a killed process left half written. Chapter: 11 (Training).
+    is a last line that a killed process left half written.
     """
 
     def __init__(self, path: Path, keep: int = 0):
@@ -35,13 +35,13 @@ class LossLog:
         write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
 
     def add(self, step: int, **values: float | Tensor) -> None:
-        """Remember some values; a tensor is not read yet. Chapter: 11 (Training)."""
+        """Remember some values; a tensor is not read yet."""
         self._waiting.append({"step": step, **values})
 
     def flush(self) -> None:
         """Write what is remembered: only here the processor waits for the GPU's numbers.
 
-        Errors: FloatingPointError for a loss that is not finite. Chapter: 11 (Training).
+        Errors: FloatingPointError for a loss that is not finite.
         """
         lines = []
         for entry in self._waiting:
@@ -59,12 +59,12 @@ class LossLog:
 
 
 def number(count: int | float) -> str:
-    """12345 -> "12,345". Chapter: 11 (Training)."""
+    """12345 -> "12,345"."""
     return f"{count:,.0f}"
 
 
 def duration(seconds: int | float) -> str:
-    """3723 -> "1 h 2 min"; at most two units. Chapter: 11 (Training)."""
+    """3723 -> "1 h 2 min"; at most two units."""
     whole = round(seconds)
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     if hours:
@@ -73,12 +73,12 @@ def duration(seconds: int | float) -> str:
 
 
 def perplexity(loss: float) -> str:
-    """Say exp(loss): how many equally likely tokens leave as much doubt. Chapter: 11 (Training)."""
+    """Say exp(loss): how many equally likely tokens leave as much doubt."""
     return f"perplexity {math.exp(min(loss, 99.0)):.2f}"
 
 
 def table(rows: Sequence[tuple[str, str]]) -> str:
-    """Two columns of text, the first as wide as its longest entry. Chapter: 11 (Training)."""
+    """Two columns of text, the first as wide as its longest entry."""
     width = max(len(left) for left, _ in rows)
     return "\n".join(f"{left:<{width}}  {right}" for left, right in rows)
 
@@ -92,7 +92,6 @@ def scores(
     """Translate the test sentences with the kept weights, and score them.
 
     Returns: the rows of the summary, and a few translations of the first test set.
-    Chapter: 11 (Training).
     """
     model, source_vocab, target_vocab = load_model(weights, device)
     how = f"beam {options.beam}, alpha {options.alpha}" if options.beam > 1 else "greedy"

@@ -42,10 +42,7 @@ FLUSH_EVERY = 100  # updates
 
 @dataclass
 class Progress:
-    """What a run knows of itself beyond weights and generators; each checkpoint holds it.
-
-    Chapter: 11 (Training).
-    """
+    """What a run knows of itself beyond weights and generators; each checkpoint holds it."""
 
     seconds: float = 0.0
     epochs: int = 0  # validated
@@ -57,7 +54,7 @@ class Run:
     """One training run: data, model, optimiser and place, new or taken from a checkpoint.
 
     Args: options as `settle` fills them; `kept`, what the checkpoint to resume from tells.
-    Errors: ValueError for files, sizes or options that do not fit. Chapter: 11 (Training).
+    Errors: ValueError for files, sizes or options that do not fit.
     """
 
     def __init__(self, options: argparse.Namespace, kept: dict[str, Any] | None = None):

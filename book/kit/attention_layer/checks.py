@@ -14,7 +14,7 @@ def check_hard_lookup(lookup: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Rep
     """Check lookup(query, key, value): for each query the value whose key scores highest.
 
     Shapes: query (query, d_k), key (key, d_k), value (key, d_v). Returns (query, d_v).
-    Errors: CheckFailed. Source: ours. Chapter: 3 (The attention layer).
+    Errors: CheckFailed.
     """
     for sizes in SIZES:
         query, key, value = draw(*sizes)
@@ -34,7 +34,7 @@ def check_kernel_attention(smooth: Callable[[Tensor, Tensor, Tensor, float], Ten
 
     Shapes: query (query, d), key (key, d), value (key, d_v), width a number above 0; returns
         (query, d_v).
-    Errors: CheckFailed. Source: Nadaraya (1964), Watson (1964). Chapter: 3 (The attention layer).
+    Errors: CheckFailed. Source: Nadaraya (1964), Watson (1964).
     """
     for sizes in SIZES:
         query, key, value = draw(*sizes)

@@ -26,7 +26,6 @@ class SoftmaxScaleExplorer(BookWidget):
         curve over the widths shows.
     Errors: ValueError for a start that the controls cannot reach.
     Source: Attention Is All You Need, section 3.2.1, note 4, made to move.
-    Chapter: 3 (The attention layer).
     """
 
     _module = "softmax_scale"

@@ -26,7 +26,6 @@ class AlignmentPlayer(BookWidget):
         sentence, step: where the player starts, counted from 0.
     Errors: ValueError naming the sentence and the field, what was expected and what came.
     Source: figure 3 of Bahdanau et al. 2015, made to move.
-    Chapter: 2 (Attention over encoder states).
     """
 
     _module = "alignment_player"

@@ -26,7 +26,6 @@ class BottleneckExplorer(BookWidget):
         bin: where the slider starts, counted from 0.
     Errors: ValueError naming the bin and the field, what was expected and what came.
     Source: figure 2 of Bahdanau et al. 2015, made to move.
-    Chapter: 2 (Attention over encoder states).
     """
 
     _module = "bottleneck_explorer"

@@ -40,7 +40,6 @@ class DigitNet(nn.Module):
 
     Each cell sees 15 x 15 pixels: a digit and a little around it. To name a single digit, each of
     the 64 numbers is taken where it is largest, wherever in the picture that is.
-    Source: ours. Chapter: 2 (Attention over encoder states).
     """
 
     def __init__(self):
@@ -66,7 +65,6 @@ def train_digit_net(
     """Teach the network to name single digits; return the loss of every step.
 
     Label smoothing of 0.1 keeps it from being surer than 1,437 pictures allow.
-    Source: ours. Chapter: 2 (Attention over encoder states).
     """
     generator = torch.Generator().manual_seed(seed)
     device = net.output.weight.device
@@ -91,7 +89,6 @@ def grid_places() -> Float[Tensor, "key d_place"]:
     """Say where each cell is: sine waves of its row, then sine waves of its column.
 
     Source: Attention Is All You Need, section 3.5, for two axes.
-    Chapter: 2 (Attention over encoder states); 8 (Positions) explains the waves.
     """
     row = sinusoidal_table(ROWS, D_PLACE, base=BASE)[:, None].expand(-1, COLUMNS, -1)
     column = sinusoidal_table(COLUMNS, D_PLACE, base=BASE)[None].expand(ROWS, -1, -1)
@@ -103,8 +100,7 @@ class Captioner(nn.Module):
 
     s_0 = tanh(W k + b), where k is the mean of the keys. It has the interface of the sequence
     models, so that `train` and `greedy` take it as they are; the lengths are not read.
-    Source: Xu et al. 2015, sections 3.1 and 4.2 (there with an LSTM). Chapter: 2 (Attention over
-    encoder states).
+    Source: Xu et al. 2015, sections 3.1 and 4.2 (there with an LSTM).
     """
 
     def __init__(self, net: DigitNet, d_embed: int = 32, d_hidden: int = 96, d_scorer: int = 32):
@@ -151,7 +147,6 @@ def captions(
     """Caption strips: the words of each, and a map over the grid for each word, "<eos>" included.
 
     Greedy decoding, as `lib.decoding.greedy` does it for sentences.
-    Source: ours. Chapter: 2 (Attention over encoder states).
     """
     state = model.start(strips.source, strips.source_lengths)
     token = torch.full_like(strips.source_lengths, BOS)
@@ -171,7 +166,6 @@ def on_right_digit(
     """For each digit of each strip: does the map of its word have its maximum on that digit?
 
     The maximum is a cell; it lies on the digit if its middle is within the digit's 8 x 8 pixels.
-    Source: ours. Chapter: 2 (Attention over encoder states).
     """
     real = corners[..., 0] >= 0  # (batch, digit)
     cell = maps[:, : real.shape[1]].flatten(2).argmax(-1)  # (batch, digit), row after row

@@ -15,7 +15,6 @@ def check_masked_weights(weigh: Callable[[Tensor, Tensor], Tensor]) -> Report:
 
     Shapes: scores and mask (batch, key); returns (batch, key). Each row allows a key.
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: ours. Chapter: 2 (Attention over encoder states).
     """
     mask = torch.arange(5) < torch.tensor(LENGTHS)[:, None]
     # The padding scores highest, and the last row is far below zero: 0 is no low score.
@@ -56,7 +55,7 @@ def check_bilinear_attention(attend: Callable[..., tuple[Tensor, Tensor]]) -> Re
     Shapes: query (batch, d_query), keys (batch, key, d_key), W (d_query, d_key); returns
         (batch, d_key) and (batch, key).
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: Luong et al. 2015, section 3.1. Chapter: 2 (Attention over encoder states).
+    Source: Luong et al. 2015, section 3.1.
     """
     for batch, n_keys, d_query, d_key in ((3, 5, 2, 7), (2, 1, 5, 3), (5, 7, 1, 2)):
         query, keys = _normal(batch, d_query), _normal(batch, n_keys, d_key)

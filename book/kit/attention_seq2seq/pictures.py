@@ -29,10 +29,7 @@ CAPTION_WORDS = Vocabulary(
 
 
 class Digits(NamedTuple):
-    """Single digits: grey values from 0 to 1, and the digit that each picture shows.
-
-    Chapter: 2 (Attention over encoder states).
-    """
+    """Single digits: grey values from 0 to 1, and the digit that each picture shows."""
 
     images: Float[Tensor, "n 8 8"]
     labels: Int[Tensor, " n"]
@@ -42,7 +39,6 @@ def digit_images() -> tuple[Digits, Digits]:
     """Return 1,437 digits for training and 360 others for testing, the same ones every time.
 
     Source: Alpaydin and Kaynak 1998, through scikit-learn.
-    Chapter: 2 (Attention over encoder states).
     """
     from sklearn.datasets import load_digits  # here: training imports this module, and waits
 
@@ -59,10 +55,7 @@ def digit_images() -> tuple[Digits, Digits]:
 def single_digits(
     digits: Digits, n: int, generator: torch.Generator
 ) -> tuple[Float[Tensor, "{n} 1 14 14"], Int[Tensor, " {n}"]]:
-    """Draw `n` squares with one digit each, at a random place, and what they show.
-
-    Source: ours. Chapter: 2 (Attention over encoder states).
-    """
+    """Draw `n` squares with one digit each, at a random place, and what they show."""
     chosen = torch.randint(len(digits.labels), (n,), generator=generator)
     top, left = torch.randint(HEIGHT - SIDE + 1, (2, n), generator=generator)
     images = torch.zeros(n, 1, HEIGHT, HEIGHT)
@@ -77,7 +70,6 @@ class Strips:
     `source_lengths` has nothing to count in a picture: it is the width, the same for all.
     `corners` is the top and left pixel of each digit, -1 where there is none. No model reads it;
     it says afterwards whether a map lies on the right digit.
-    Source: ours. Chapter: 2 (Attention over encoder states).
     """
 
     source: Float[Tensor, "batch 1 14 56"]
@@ -87,7 +79,7 @@ class Strips:
     corners: Int[Tensor, "batch 5 2"]
 
     def to(self, device: torch.device | str) -> "Strips":
-        """Move all five to a device. Chapter: 2 (Attention over encoder states)."""
+        """Move all five to a device."""
         return Strips(*(tensor.to(device) for tensor in vars(self).values()))
 
     def __getitem__(self, rows: slice) -> "Strips":
@@ -101,7 +93,6 @@ def make_strips(digits: Digits, n: int, *, seed: int) -> Strips:
     """Draw `n` strips: how many digits, which ones, where, and with what gaps is all random.
 
     Errors: ValueError for fewer than one strip.
-    Source: ours. Chapter: 2 (Attention over encoder states).
     """
     if n < 1:
         raise ValueError(f"expected at least one strip to draw, got n={n}")
@@ -137,7 +128,6 @@ def strip_batches(digits: Digits, batch_size: int, *, seed: int) -> Iterator[Str
     """Draw new strips without end, `batch_size` at a time.
 
     Errors: ValueError for a batch size below 1.
-    Source: ours. Chapter: 2 (Attention over encoder states).
     """
     if batch_size < 1:
         raise ValueError(f"expected a batch size of at least 1, got {batch_size}")

@@ -18,7 +18,7 @@ def check_multi_head_flops(count: Callable[[int, int, int], int]) -> Report:
     """Check count(n, d_model, n_heads): the FLOPs of one multi-head self-attention layer.
 
     It must be what torch counts in the layer itself, the four projections included, at several
-    sizes. Errors: CheckFailed. Source: ours. Chapter: 13 (Complexity).
+    sizes. Errors: CheckFailed.
     """
     for n, d_model, n_heads in ((7, 6, 1), (7, 6, 2), (13, 30, 5), (31, 10, 2)):
         layer = MultiHeadAttention(d_model, n_heads, bias=False)
@@ -46,7 +46,7 @@ def check_dilated_path(layers: Callable[[int, int], int]) -> Report:
     """Check layers(n, k): how many dilated convolutions join the last of n positions to the first.
 
     A stack is built, its steps growing by k from layer to layer, and looked through.
-    Errors: CheckFailed. Source: ours. Chapter: 13 (Complexity).
+    Errors: CheckFailed.
     """
     for n, k in ((2, 3), (3, 3), (4, 3), (9, 3), (10, 3), (16, 2), (17, 2), (125, 5), (126, 5)):
 
@@ -73,7 +73,7 @@ def check_local_attention(local: Callable[[Tensor, Tensor, Tensor, int], Tensor]
     """Check local(query, key, value, radius): attention to a window, at a cost linear in time.
 
     Shapes: query and key (time, d_k), value (time, d_v); returns (time, d_v).
-    Errors: CheckFailed. Source: ours. Chapter: 13 (Complexity).
+    Errors: CheckFailed.
     """
     for time, radius in ((11, 2), (1, 3), (16, 4), (13, 1), (7, 0), (5, 9)):
         query, key, value = _inputs(time)

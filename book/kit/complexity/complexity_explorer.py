@@ -30,7 +30,6 @@ class ComplexityExplorer(BookWidget):
         that the reader has chosen, one of `LAYERS`, or "none".
     Errors: ValueError for a start that the controls cannot reach.
     Source: Attention Is All You Need, table 1, made to move; the formulas of `kit.complexity.costs`.
-    Chapter: 13 (Complexity).
     """
 
     _module = "complexity_explorer"
@@ -75,10 +74,7 @@ class ComplexityExplorer(BookWidget):
         )
 
     def costs(self) -> dict[str, Cost]:
-        """What each layer costs at the sizes set, from `kit.complexity.costs`.
-
-        Chapter: 13 (Complexity).
-        """
+        """What each layer costs at the sizes set, from `kit.complexity.costs`."""
         return {
             "attention": self_attention_cost(self.n, self.d, projections=self.projections),
             "recurrent": recurrent_cost(self.n, self.d),

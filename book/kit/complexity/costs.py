@@ -19,7 +19,7 @@ class Cost(NamedTuple):
     sequential   operations that must wait for one another
     path         steps that a signal takes between the two positions that are farthest apart
 
-    Source: Attention Is All You Need, table 1. Chapter: 13 (Complexity).
+    Source: Attention Is All You Need, table 1.
     """
 
     flops: int
@@ -36,7 +36,7 @@ def self_attention_cost(n: int, d: int, *, n_heads: int = 1, projections: bool =
     values and output, 4 * 2 n d^2 more, which the paper's table leaves out. memory: one n x n map
     of weights for each head.
     Errors: ValueError for a size below 1, or n_heads that do not divide d.
-    Source: Attention Is All You Need, table 1. Chapter: 13 (Complexity).
+    Source: Attention Is All You Need, table 1.
     """
     _require_sizes(n=n, d=d, n_heads=n_heads)
     if d % n_heads:
@@ -52,7 +52,7 @@ def recurrent_cost(n: int, d: int) -> Cost:
 
     flops = 2 n d^2 (W, all positions at once) + 2 (n - 1) d^2 (U, one by one; h_0 is 0).
     Errors: ValueError for a size below 1.
-    Source: Attention Is All You Need, table 1. Chapter: 13 (Complexity).
+    Source: Attention Is All You Need, table 1.
     """
     _require_sizes(n=n, d=d)
     flops = 2 * n * d**2 + 2 * (n - 1) * d**2
@@ -65,7 +65,7 @@ def convolution_cost(n: int, d: int, k: int, *, dilated: bool = False) -> Cost:
     path: layers until the last position has read the first. A layer reaches k - 1 positions back;
     in a stack whose steps grow by k from layer to layer, L layers reach k^L - 1.
     Errors: ValueError for a size below 1, or k below 2, which lets nothing pass between positions.
-    Source: Attention Is All You Need, table 1 and section 4. Chapter: 13 (Complexity).
+    Source: Attention Is All You Need, table 1 and section 4.
     """
     _require_sizes(n=n, d=d)
     if k < 2:
@@ -84,7 +84,7 @@ def restricted_cost(n: int, d: int, radius: int, *, projections: bool = False) -
     `kit.complexity.layers` computes a little more, because it works in blocks. The projections cost what
     they cost in full attention.
     Errors: ValueError for a size below 1.
-    Source: Attention Is All You Need, table 1 and section 4. Chapter: 13 (Complexity).
+    Source: Attention Is All You Need, table 1 and section 4.
     """
     _require_sizes(n=n, d=d, radius=radius)
     reach = min(radius, n - 1)

@@ -19,7 +19,7 @@ class Recurrence(nn.Module):
     """h_t = tanh(W x_t + U h_{t-1}), h_0 = 0: one position after another.
 
     Shapes: (batch, time, d) to (batch, time, d). Errors: ValueError for less than one round.
-    Source: Elman 1990; Attention Is All You Need, table 1. Chapter: 13 (Complexity).
+    Source: Elman 1990; Attention Is All You Need, table 1.
     """
 
     def __init__(self, d: int):
@@ -41,7 +41,6 @@ class Recurrence(nn.Module):
 
         After time - 1 rounds the states are those of `forward`: what a recurrence does in time
         steps, written as a stack of layers whose paths can be counted.
-        Source: ours. Chapter: 13 (Complexity).
         """
         if count < 1:
             raise ValueError(f"expected one round or more, got {count}")
@@ -58,7 +57,6 @@ class CausalConvolution(nn.Module):
 
     Shapes: (batch, time, d) to (batch, time, d).
     Source: Attention Is All You Need, table 1; van den Oord et al. 2016 (dilation).
-    Chapter: 13 (Complexity).
     """
 
     def __init__(self, d: int, k: int, dilation: int = 1):
@@ -91,7 +89,7 @@ def windowed_attention(
     Args: causal leaves out the keys after position i, and their cost.
     Errors: ValueError for a negative radius, for keys or values of another length than the
         queries, for a mask that is not boolean or has another shape.
-    Source: Attention Is All You Need, section 4. Chapter: 13 (Complexity).
+    Source: Attention Is All You Need, section 4.
     """
     _require_fitting(query, key, value, radius, key_mask)
     time = query.shape[-2]

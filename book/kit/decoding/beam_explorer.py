@@ -30,7 +30,7 @@ class BeamExplorer(BookWidget):
         tokens.
     Errors: ValueError for rows that are no table, for a beginning that a search would need and
         that is not listed, or for a start that the controls cannot reach.
-    Source: Wu et al. 2016, section 7, made to move. Chapter: 12 (Decoding).
+    Source: Wu et al. 2016, section 7, made to move.
     """
 
     _module = "beam_explorer"

@@ -38,7 +38,6 @@ def check_greedy_batch(decode: Callable[..., Int[Tensor, "batch time"]]) -> Repo
     """Check decode(model, source, source_lengths, max_length) on sentences of unequal lengths.
 
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: ours. Chapter: 12 (Decoding).
     """
     source, lengths = torch.full((3, 2), EOS), torch.tensor([2, 1, 2])
     model = _Scripted()
@@ -69,7 +68,7 @@ def check_best_ended(choose: Callable[[Tensor, Tensor, float], int]) -> Report:
 
     Shapes: log_p and lengths (hypotheses,); returns a number.
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: Wu et al. 2016, equation 14. Chapter: 12 (Decoding).
+    Source: Wu et al. 2016, equation 14.
     """
     # Of each case: log-probabilities, lengths, alpha, the best one, and what else one may get.
     for log_p, lengths, alpha, best in (
@@ -105,7 +104,7 @@ def check_nucleus(
 
     Shapes: logits (vocab,); returns (vocab,), which sums to 1.
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: Holtzman et al. 2020, section 3.1. Chapter: 12 (Decoding).
+    Source: Holtzman et al. 2020, section 3.1.
     """
     chances = torch.tensor([0.1, 0.4, 0.05, 0.25, 0.2]).double()
     for temperature in (1.0, 0.5, 2.0):
@@ -149,7 +148,7 @@ def check_clipped_precision(
     """Check precision(prediction, reference, n): BLEU's share of n-grams, for one sentence.
 
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: Papineni et al. 2002, section 2.1. Chapter: 12 (Decoding).
+    Source: Papineni et al. 2002, section 2.1.
     """
     for prediction, reference, n, want, mistake in (
         ("a b c d", "a b c d", 1, 1, "the two are equal"),

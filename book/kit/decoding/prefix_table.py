@@ -26,7 +26,6 @@ class PrefixTable(nn.Module):
         numbers the tokens.
     Errors: ValueError for rows without a start, or one that does not sum to 1; and, in a step, for
         a beginning that is not listed.
-    Source: ours. Chapter: 12 (Decoding).
     """
 
     log_p: Tensor  # (nodes, vocab), -inf for tokens that a row does not have
@@ -62,16 +61,13 @@ class PrefixTable(nn.Module):
                     self.child[node, token] = nodes.get((*prefix, word), NOWHERE)
 
     def number(self, word: str) -> int:
-        """Return the number of a token, EOS included. Chapter: 12 (Decoding)."""
+        """Return the number of a token, EOS included."""
         return EOS if word == SPECIAL[EOS] else self.vocab.encode([word])[0]
 
     def start(
         self, source: Int[Tensor, "batch source_time"], source_lengths: Int[Tensor, " batch"]
     ) -> Int[Tensor, " batch"]:
-        """Return the state before the first token, one node for each source.
-
-        Chapter: 12 (Decoding).
-        """
+        """Return the state before the first token, one node for each source."""
         return torch.full_like(source[:, 0], START)
 
     def step(
@@ -79,7 +75,7 @@ class PrefixTable(nn.Module):
     ) -> tuple[Float[Tensor, "batch vocab"], None, Int[Tensor, " batch"]]:
         """Feed one token: the next one's log-probabilities, None, and the new state.
 
-        Errors: ValueError for a token after which the table knows nothing. Chapter: 12 (Decoding).
+        Errors: ValueError for a token after which the table knows nothing.
         """
         node = self.child[state, token]
         if (node == NOWHERE).any():
@@ -108,7 +104,6 @@ class PrefixTable(nn.Module):
         Args: source, the tokens of one sentence; keep, how many tokens a row has: their
             probabilities are scaled to sum to 1.
         Errors: ValueError for keep below beam, where the search would miss continuations.
-        Source: ours. Chapter: 12 (Decoding).
         """
         if keep < beam:
             raise ValueError(f"expected keep of at least the beam, {beam}, got {keep}")

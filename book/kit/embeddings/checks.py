@@ -17,7 +17,7 @@ def check_lookup_gradient(gradient: Callable[[Tensor, Tensor, int], Tensor]) -> 
 
     Shapes: tokens (batch, time); upstream, the derivative of the loss to each looked-up vector,
         (batch, time, d_model). Returns the derivative to the matrix, (vocab, d_model).
-    Errors: CheckFailed. Source: ours. Chapter: 9 (Embeddings and tying).
+    Errors: CheckFailed.
     """
     vocab = 11
     for shape, d_model in (((2, 5), 3), ((1, 1), 7), ((3, 13), 5)):
@@ -53,7 +53,7 @@ def check_shared_matrix(make: Callable[[int, int], nn.Module]) -> Report:
 
     Shapes: embed takes tokens (*batch) to (*batch, d_model), score x (*batch, d_model) to
         (*batch, vocab).
-    Errors: CheckFailed. Source: ours. Chapter: 9 (Embeddings and tying).
+    Errors: CheckFailed.
     """
     vocab, d_model = 499, 64
     module = make(vocab, d_model)
@@ -107,7 +107,7 @@ def check_smoothed_loss(loss: Callable[[Tensor, Tensor, float], Tensor]) -> Repo
     The smoothing is shared evenly by the tokens that can be said, those with a finite logit.
 
     Shapes: logits (batch, time, vocab), target_out (batch, time). Returns a number.
-    Errors: CheckFailed. Source: ours. Chapter: 9 (Embeddings and tying).
+    Errors: CheckFailed.
     """
     generator = torch.Generator().manual_seed(0)
     logits = 2 * torch.randn(3, 5, 7, generator=generator, dtype=torch.float64)

@@ -26,7 +26,6 @@ class TiedSoftmaxExplorer(BookWidget):
         token, whose vector the sliders move first (the target if none is named).
     Errors: ValueError for vectors that do not fit, or a start that the controls cannot reach.
     Source: Press and Wolf 2017 and Szegedy et al. 2016, section 7, made to move.
-    Chapter: 9 (Embeddings and tying).
     """
 
     _module = "tied_softmax"

@@ -18,7 +18,7 @@ def check_bert_masking(corrupt: Callable[[Tensor, int], tuple[Tensor, Tensor]]) 
 
     Shapes: rows (batch, time). Returns inputs and targets of that shape, PAD where none is asked.
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: Devlin et al. 2019, section 3.1. Chapter: 14 (One design, three families).
+    Source: Devlin et al. 2019, section 3.1.
     """
     generator = torch.Generator().manual_seed(0)
     rows = torch.randint(MASK + 1, VOCAB, (997, 53), generator=generator)
@@ -71,7 +71,7 @@ def check_split_c_attn(split: Callable[[Tensor, Tensor], list[tuple[Tensor, Tens
     Shapes: weight (d_model, 3 d_model), used as x W; bias (3 d_model). Each returned weight is
         (d_model, d_model) as nn.Linear keeps it, (out, in), each bias (d_model).
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: Radford et al. 2019, as published. Chapter: 14 (One design, three families).
+    Source: Radford et al. 2019, as published.
     """
     d_model = 6
     generator = torch.Generator().manual_seed(0)
@@ -112,7 +112,7 @@ def check_shared_heads(share: Callable[[Tensor, int, int], Tensor]) -> Report:
 
     Shapes: weight (n_heads d_k, d_model), as nn.Linear keeps it. Returns (n_groups d_k, d_model).
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: Ainslie et al. 2023, section 2.1. Chapter: 14 (One design, three families).
+    Source: Ainslie et al. 2023, section 2.1.
     """
     d_k, d_model = 5, 7
     for n_heads, n_groups in ((6, 6), (6, 1), (6, 2), (6, 3), (4, 2)):

@@ -37,7 +37,6 @@ def causal_prefix_mask(prefix: Int[Tensor, " batch"], n: int) -> Bool[Tensor, "b
     Shapes: prefix (batch). Returns (batch, query, key) with n queries and n keys.
     Errors: ValueError for lengths that are not integers, as in `lib.masks.padding_mask`.
     Source: Raffel et al. 2020, section 3.2.1.
-    Chapter: 14 (One design, three families).
     """
     return padding_mask(prefix, n) | causal_mask(n, device=prefix.device)
 
@@ -46,7 +45,7 @@ def family_mask(kind: str, rows: Int[Tensor, "batch time"]) -> Bool[Tensor, "...
     """Who may see whom in these rows, in one of the `KINDS`. The prefix ends with the first EOS.
 
     Errors: ValueError for another kind.
-    Source: Raffel et al. 2020, figure 4. Chapter: 14 (One design, three families).
+    Source: Raffel et al. 2020, figure 4.
     """
     _require_kind(kind)
     time = rows.shape[1]
@@ -66,7 +65,7 @@ def family_targets(
 
     Args: share, how many tokens `hide` hides for "encoder-only".
     Errors: ValueError for another kind.
-    Source: Devlin et al. 2019; Radford et al. 2018. Chapter: 14 (One design, three families).
+    Source: Devlin et al. 2019; Radford et al. 2018.
     """
     _require_kind(kind)
     if kind == "encoder-only":
@@ -85,7 +84,7 @@ def hide(
 
     PAD, BOS and EOS stay. Returns the row with gaps, and the targets, PAD where nothing is asked.
     Errors: ValueError for a share not above 0 or not below 1.
-    Source: Taylor 1953 (cloze); Devlin et al. 2019. Chapter: 14 (One design, three families).
+    Source: Taylor 1953 (cloze); Devlin et al. 2019.
     """
     if not 0 < share < 1:
         raise ValueError(f"expected a share above 0 and below 1, got {share}; BERT's is 0.15")
@@ -95,10 +94,7 @@ def hide(
 
 
 def joint_vocabulary(pairs: Sequence[Pair]) -> Vocabulary:
-    """One vocabulary for both languages, in which `MASK_TOKEN` has the number `MASK`.
-
-    Source: ours. Chapter: 14 (One design, three families).
-    """
+    """One vocabulary for both languages, in which `MASK_TOKEN` has the number `MASK`."""
     both = Vocabulary.from_sentences(side for pair in pairs for side in pair)
     return Vocabulary([MASK_TOKEN, *both.tokens[MASK:]])
 
@@ -107,7 +103,7 @@ def joined(batch: Batch) -> Int[Tensor, "batch time"]:
     """Source and translation of each pair in one row: BOS source EOS translation EOS, then PAD.
 
     The batch must be numbered with one vocabulary for both, as from `joint_vocabulary`.
-    Source: Liu et al. 2018. Chapter: 14 (One design, three families).
+    Source: Liu et al. 2018.
     """
     pairs = zip(batch.source, batch.target_out, strict=True)
     rows = [torch.cat([half[half != PAD] for half in pair]) for pair in pairs]
@@ -131,7 +127,6 @@ def train_family(
     """Train one stack as one of the `KINDS`: `lib.training.train` with a cosine schedule.
 
     Returns: the loss of every step. Errors: ValueError for another kind; those of `train`.
-    Source: ours. Chapter: 14 (One design, three families).
     """
     _require_kind(kind)
 
@@ -156,10 +151,7 @@ class _InFamily(nn.Module):
 
 
 def prefix_lengths_of(rows: Int[Tensor, "batch time"]) -> Int[Tensor, " batch"]:
-    """How many tokens stand before the translation: BOS, the source and its EOS.
-
-    Source: ours. Chapter: 14 (One design, three families).
-    """
+    """How many tokens stand before the translation: BOS, the source and its EOS."""
     return (rows == EOS).int().argmax(dim=1) + 1
 
 
@@ -177,7 +169,6 @@ def guess(
     "encoder-only" reads the whole row with a gap there; the others read what stands before it, and
     a prefix that reaches further ends there.
     Errors: ValueError for another kind, or a position that is not in the rows or is their first.
-    Source: ours. Chapter: 14 (One design, three families).
     """
     if not 0 < position < rows.shape[1]:
         raise ValueError(f"expected a position from 1 to {rows.shape[1] - 1}, got {position}")
@@ -201,7 +192,7 @@ def guess_by_scoring(
 
     p(c | both sides) = p(row with c there) / sum over c' of p(row with c' there): exact, and as
     many rows to read as the vocabulary has entries.
-    Source: Bayes' rule; ours. Chapter: 14 (One design, three families).
+    Source: Bayes' rule; ours.
     """
     vocab = model.config.source_vocab
     rows = row.repeat(vocab, 1)  # (vocab, time)
@@ -219,7 +210,7 @@ def translate_by_continuing(
     """Let the model continue "BOS source EOS" greedily until it says EOS; targets are not read.
 
     Returns: the words of each translation. Errors: ValueError for a kind that does not continue.
-    Source: Liu et al. 2018. Chapter: 14 (One design, three families).
+    Source: Liu et al. 2018.
     """
     if kind not in KINDS[1:]:
         raise ValueError(f"expected a kind out of {', '.join(KINDS[1:])}, got {kind!r}")

@@ -31,7 +31,7 @@ class FamiliesExplorer(BookWidget):
         sentence, position, family: where the explorer starts; shown, how many tokens are in the
         prefix of the decoder-only family, 1 for none.
     Errors: ValueError naming the sentence and the field, what was expected and what came.
-    Source: Raffel et al. 2020, figure 4, made to move. Chapter: 14 (One design, three families).
+    Source: Raffel et al. 2020, figure 4, made to move.
     """
 
     _module = "families_explorer"

@@ -37,7 +37,6 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     """Read what a folder's config.json says of its model.
 
     Errors: ValueError for a file that is missing or is not a JSON object.
-    Source: ours. Chapter: 14 (One design, three families).
     """
     path = Path(folder) / CONFIG
     try:
@@ -68,7 +67,6 @@ def read_weights(
     Returns: the tensors under the names of `wanted`.
     Errors: ValueError for a file that is missing or broken, a tensor that is missing, left over,
         stored twice, of another shape, or not of real numbers.
-    Source: ours. Chapter: 14 (One design, three families).
     """
     from safetensors import SafetensorError, safe_open  # only who loads weights needs safetensors
 
@@ -143,7 +141,7 @@ def _compare(
 def bert_names(n_layers: int, head: bool) -> dict[str, str]:
     """From the book's name of each parameter of a `BertEncoder` to the name in a file of BERT's.
 
-    Source: Devlin et al. 2019, as stored by Hugging Face. Chapter: 14 (One design, three families).
+    Source: Devlin et al. 2019, as stored by Hugging Face.
     """
     names = {
         "embedding.weight": "embeddings.word_embeddings.weight",
@@ -173,7 +171,6 @@ def gpt2_shapes(config: Config) -> dict[str, tuple[int, ...]]:
     """The tensors of a file of GPT-2's, with their shapes. A matrix is (in, out), as in x W.
 
     Source: Radford et al. 2019, as stored by Hugging Face.
-    Chapter: 14 (One design, three families).
     """
     d, d_ff = config.d_model, config.d_ff
     shapes = {"wte.weight": (config.source_vocab, d), "wpe.weight": (config.max_length, d)}
@@ -195,7 +192,6 @@ def gpt2_state(weights: dict[str, Tensor], n_layers: int) -> dict[str, Tensor]:
     """The same tensors as a `LanguageModel` has them: transposed, and c_attn cut in three.
 
     Source: Radford et al. 2019, as stored by Hugging Face.
-    Chapter: 14 (One design, three families).
     """
     state = {
         "embedding.weight": weights["wte.weight"],
@@ -240,7 +236,7 @@ class BertEncoder(nn.Module):
         embedding; eps, of every norm; head adds what says a hidden token, see `logits`.
     Shapes: tokens (batch, time), lengths (batch), segments (batch, time), 0 everywhere unless
         given. Returns one vector for each token, (batch, time, d_model).
-    Source: Devlin et al. 2019, section 3. Chapter: 14 (One design, three families).
+    Source: Devlin et al. 2019, section 3.
     """
 
     def __init__(
@@ -283,7 +279,7 @@ class BertEncoder(nn.Module):
         """Score each token of the vocabulary at each position, from what `forward` returned.
 
         Errors: ValueError for a model without a head.
-        Source: Devlin et al. 2019, section 3.1. Chapter: 14 (One design, three families).
+        Source: Devlin et al. 2019, section 3.1.
         """
         if self.transform is None:
             raise ValueError("expected a model with a head, got one without; it gives vectors only")
@@ -295,7 +291,7 @@ def mean_pooled(
 ) -> Float[Tensor, "batch d_model"]:
     """One vector for a sentence: the mean over its real tokens, made one unit long.
 
-    Source: Reimers and Gurevych 2019, section 3. Chapter: 14 (One design, three families).
+    Source: Reimers and Gurevych 2019, section 3.
     """
     real = padding_mask(lengths, hidden.shape[1]).mT  # (batch, time, 1)
     mean = (hidden * real).sum(dim=1) / real.sum(dim=1)
@@ -306,7 +302,7 @@ def load_bert(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Bert
     """Load an encoder of BERT's shape, with its head if the folder has one, in evaluation mode.
 
     Errors: ValueError for another kind of model, or files that are missing, broken or of others.
-    Source: Devlin et al. 2019. Chapter: 14 (One design, three families).
+    Source: Devlin et al. 2019.
     """
     found = read_config(folder)
     _require(found, folder, model_type="bert", is_decoder=False)
@@ -340,7 +336,7 @@ def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Lang
     """Load a language model of GPT-2's shape, in evaluation mode.
 
     Errors: ValueError for another kind of model, or files that are missing, broken or of others.
-    Source: Radford et al. 2019. Chapter: 14 (One design, three families).
+    Source: Radford et al. 2019.
     """
     found = read_config(folder)
     _require(found, folder, model_type="gpt2", tie_word_embeddings=True, scale_attn_weights=True)

@@ -16,7 +16,7 @@ def check_layer_norm(norm: Callable[[Tensor, Tensor, Tensor, float], Tensor]) ->
     """Check norm(x, gain, bias, eps): mean 0 and biased variance 1 at each position.
 
     Shapes: x (batch, time, d_model), gain and bias (d_model). Returns the shape of x.
-    Errors: CheckFailed. Source: ours. Chapter: 7 (Feed-forward, residuals, norms).
+    Errors: CheckFailed.
     """
     gain, bias = torch.ones(SHAPE[-1]).double(), torch.zeros(SHAPE[-1]).double()
     x = 3 * _normal(*SHAPE, seed=1) + 7
@@ -50,7 +50,6 @@ def check_rms_norm(norm: Callable[[Tensor, Tensor, float], Tensor]) -> Report:
 
     Shapes: x (batch, time, d_model), gain (d_model). Returns the shape of x.
     Errors: CheckFailed. Source: Zhang and Sennrich 2019.
-    Chapter: 7 (Feed-forward, residuals, norms).
     """
     gain = torch.ones(SHAPE[-1]).double()
     x = 3 * _normal(*SHAPE, seed=1) + 7
@@ -81,7 +80,7 @@ def check_pre_norm(step: Callable[..., Tensor]) -> Report:
     """Check step(x, sublayer, norm, drop): x + drop(sublayer(norm(x))).
 
     Shapes: x (batch, time, d_model); sublayer, norm and drop are functions from it to its shape.
-    Errors: CheckFailed. Source: Xiong et al. 2020. Chapter: 7 (Feed-forward, residuals, norms).
+    Errors: CheckFailed. Source: Xiong et al. 2020.
     """
 
     def same(x: Tensor) -> Tensor:
@@ -123,7 +122,7 @@ def check_layer_norm_backward(backward: Callable[[Tensor, Tensor, float], Tensor
 
     Shapes: gradient, of the loss with respect to the normalised vectors, and x
         (batch, time, d_model). Returns the shape of x.
-    Errors: CheckFailed. Source: ours. Chapter: 7 (Feed-forward, residuals, norms).
+    Errors: CheckFailed.
     """
     x, gradient = 3 * _normal(*SHAPE, seed=1) + 7, _normal(*SHAPE, seed=2)
     got = _tensor(backward(gradient, x, 1e-12), SHAPE)

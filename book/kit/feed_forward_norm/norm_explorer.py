@@ -26,7 +26,6 @@ class NormExplorer(BookWidget):
         `SCALES`; d_model, one of `WIDTHS`, with d_ff = 4 d_model; seed, which draw.
     Errors: ValueError for a start that the controls cannot reach.
     Source: Attention Is All You Need, section 3.1, and Xiong et al. 2020, made to move.
-    Chapter: 7 (Feed-forward, residuals, norms).
     """
 
     _module = "norm_explorer"
@@ -95,7 +94,6 @@ def typical_sizes(n_layers: int, norm: str, residual: bool, scale: float) -> tup
     A sub-layer multiplies the mean square of vectors and of gradients by scale^4, and what the
     residual path adds is independent of it. A norm divides vectors and gradients alike; what it
     takes away besides, 2 of d_model directions, is left out here.
-    Source: ours. Chapter: 7 (Feed-forward, residuals, norms).
     """
     square = gradient = 1.0
     for _ in range(n_layers):

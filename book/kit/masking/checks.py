@@ -16,7 +16,6 @@ def check_masked_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Te
 
     Shapes: as in `check_attention`; mask (query, key).
     Errors: CheckFailed if a masked key is felt, or if a row without keys is not zero.
-    Source: ours. Chapter: 6 (Masking).
     """
     query, key, value = draw(5, 7, 11, 3)
     mask = torch.rand(5, 7, generator=torch.Generator().manual_seed(1)) < 0.6
@@ -70,7 +69,6 @@ def check_nothing_leaks(
 
     Shapes: x (time, d_in), function(x) (query, d_out), mask (query, key), True = may attend.
     Errors: CheckFailed, which names the first pair of positions that leaks.
-    Source: ours. Chapter: 6 (Masking).
     """
 
     def run(x: Tensor) -> Tensor:
@@ -106,7 +104,7 @@ def check_padding_mask(make: Callable[[Tensor, int], Tensor]) -> Report:
     """Check make(lengths, n_keys): key j is allowed where j < length.
 
     Shapes: lengths (batch,) gives a mask that broadcasts to (batch, query, key).
-    Errors: CheckFailed. Source: ours. Chapter: 6 (Masking).
+    Errors: CheckFailed.
     """
     lengths, n_keys, n_queries = torch.tensor([3, 0, 7, 1, 5]), 7, 11
     mask = _boolean(make(lengths, n_keys))
@@ -128,7 +126,7 @@ def check_padding_mask(make: Callable[[Tensor, int], Tensor]) -> Report:
 def check_causal_mask(make: Callable[[int], Tensor]) -> Report:
     """Check make(n): position i may attend to j where j <= i, itself included.
 
-    Errors: CheckFailed. Source: ours. Chapter: 6 (Masking).
+    Errors: CheckFailed.
     """
     for n in (1, 2, 7):
         mask = _boolean(make(n))
@@ -147,7 +145,7 @@ def check_masked_softmax(softmax: Callable[[Tensor, Tensor], Tensor]) -> Report:
     """Check softmax(scores, mask): over the allowed keys alone, and zeros where there is none.
 
     Shapes: scores and mask (query, key), True = may attend. Returns (query, key).
-    Errors: CheckFailed. Source: ours. Chapter: 6 (Masking).
+    Errors: CheckFailed.
     """
     scores = torch.tensor([[1.0, 0.0, 2.0], [1.0, 8.0, 3.0], [5.0, 6.0, 7.0], [-200.0, 9.0, 9.0]])
     allowed = [[0, 1], [0, 1, 2], [], [0]]
@@ -188,7 +186,7 @@ def check_prefix_mask(make: Callable[[Tensor, int], Tensor]) -> Report:
     """Check make(lengths, n): all see the prefix of `lengths` tokens, the rest is causal.
 
     Shapes: lengths (batch,), mask (batch, n, n), True = may attend.
-    Errors: CheckFailed. Source: ours. Chapter: 6 (Masking).
+    Errors: CheckFailed.
     """
     lengths, n = torch.tensor([3, 0, 7, 1, 2]), 7
     mask = _boolean(make(lengths, n))
@@ -203,7 +201,7 @@ def check_packed_mask(make: Callable[[Tensor], Tensor]) -> Report:
 
     Shapes: document (batch, time), the number of the document that each token belongs to; mask
         (batch, time, time), True = may attend.
-    Errors: CheckFailed. Source: ours. Chapter: 6 (Masking).
+    Errors: CheckFailed.
     """
     document = torch.tensor([[0, 0, 0, 1, 1, 2, 2], [5, 3, 3, 3, 3, 8, 5], [1] * 7])
     mask = _boolean(make(document))

@@ -30,7 +30,6 @@ class MaskBuilder(BookWidget):
     Errors: ValueError for sizes, lengths or cells that do not fit, and for a causal mask or a
         window in cross-attention, which compares no positions of one sequence.
     Source: Attention Is All You Need, sections 3.2.3 and 4, made to move.
-    Chapter: 6 (Masking).
     """
 
     _module = "mask_builder"

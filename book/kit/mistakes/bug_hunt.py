@@ -27,7 +27,6 @@ class BugHunt(BookWidget):
         mistake. mode, "hunt" or "matrix"; case, the number of the model that is shown first.
     Errors: ValueError for a name that is no mistake or not in the matrix, rows of the matrix with
         unequal properties, or symptoms that do not fit.
-    Source: ours. Chapter: 15 (Mistakes in the wild).
     """
 
     _module = "bug_hunt"

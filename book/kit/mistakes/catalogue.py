@@ -23,10 +23,7 @@ from kit.shared.checks import Finding
 
 @dataclass(frozen=True)
 class Mistake:
-    """A broken class or function, where it stood, which property names it, what one sees, and why.
-
-    Source: ours. Chapter: 15 (Mistakes in the wild).
-    """
+    """A broken class or function, where it stood, which property names it, what one sees, and why."""
 
     broken: type | Callable
     title: str
@@ -39,24 +36,23 @@ class Mistake:
 
     @property
     def name(self) -> str:
-        """The name of the broken class or function. Chapter: 15 (Mistakes in the wild)."""
+        """The name of the broken class or function."""
         return self.broken.__name__
 
     @property
     def in_a_model(self) -> bool:
-        """Whether it breaks a model, and not a single piece. Chapter: 15 (Mistakes in the wild)."""
+        """Whether it breaks a model, and not a single piece."""
         return inspect.isclass(self.broken)
 
     @property
     def attention(self) -> type[PlainAttention]:
-        """The attention layer of its model, broken or right. Chapter: 15 (Mistakes in the wild)."""
+        """The attention layer of its model, broken or right."""
         return self.broken if issubclass(self.broken, PlainAttention) else PlainAttention
 
     def make(self, source_vocab: int, target_vocab: int, **sizes: int) -> Specimen:
         """A model with this mistake and no other.
 
         Errors: ValueError for a mistake that is not in a model.
-        Chapter: 15 (Mistakes in the wild).
         """
         if not self.in_a_model:
             raise ValueError(f"expected a mistake in a model, got the function {self.name}")
@@ -64,7 +60,7 @@ class Mistake:
         return kind(source_vocab, target_vocab, self.attention, **sizes)
 
     def code(self) -> str:
-        """The broken code, without its docstring. Chapter: 15 (Mistakes in the wild)."""
+        """The broken code, without its docstring."""
         source = textwrap.dedent(inspect.getsource(self.broken))
         lines = source.rstrip().splitlines()
         docstring = ast.parse(source).body[0].body[0]
@@ -285,7 +281,7 @@ COLUMNS = (
 def find_mistake(name: str) -> Mistake:
     """The mistake whose broken class or function has this name.
 
-    Errors: ValueError for a name that none has. Source: ours. Chapter: 15 (Mistakes in the wild).
+    Errors: ValueError for a name that none has.
     """
     for mistake in MISTAKES:
         if mistake.name == name:
@@ -294,10 +290,7 @@ def find_mistake(name: str) -> Mistake:
 
 
 def findings_of(mistake: Mistake | None) -> dict[str, Finding]:
-    """What each property finds in the model with this mistake, or in the right one for None.
-
-    Source: ours. Chapter: 15 (Mistakes in the wild).
-    """
+    """What each property finds in the model with this mistake, or in the right one for None."""
     if mistake is not None and not mistake.in_a_model:
         found = found_in(mistake.broken, mistake.property)
         return {found.name: found}
@@ -321,8 +314,5 @@ def findings_of(mistake: Mistake | None) -> dict[str, Finding]:
 
 
 def mistake_matrix() -> dict[str, dict[str, Finding]]:
-    """The findings for every mistake in a model, by name and property: 20 seconds or less.
-
-    Source: ours. Chapter: 15 (Mistakes in the wild).
-    """
+    """The findings for every mistake in a model, by name and property: 20 seconds or less."""
     return {mistake.name: findings_of(mistake) for mistake in MISTAKES if mistake.in_a_model}

@@ -24,8 +24,7 @@ def check_mended_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Repor
 
     Shapes: query (batch, heads, query, d_k), key (batch, heads, key, d_k), mask (batch or 1, 1,
         query, key), True = may attend; returns (batch, heads, query, key).
-    Errors: CheckFailed, with the properties that fail. Source: ours.
-    Chapter: 15 (Mistakes in the wild).
+    Errors: CheckFailed, with the properties that fail.
     """
 
     class Around(PlainAttention):
@@ -48,8 +47,7 @@ def check_mended_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Repor
 def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Report:
     """Check make(d_in, n_heads, d_out), self-attention whose matrices are w_q, w_k, w_v and w_o.
 
-    Errors: CheckFailed, which names what is still broken. Source: ours.
-    Chapter: 15 (Mistakes in the wild).
+    Errors: CheckFailed, which names what is still broken.
     """
     torch.manual_seed(0)
     x = torch.randn(2, 5, 12)
@@ -76,8 +74,7 @@ def check_mended_positions(make: Callable[[int, int], nn.Module]) -> Report:
     """Check make(d_model, max_length), whose forward(x, start=0) adds positions start, start + 1...
 
     Shapes: x (batch, time, d_model), and so is the result.
-    Errors: CheckFailed, which names what is still broken. Source: ours.
-    Chapter: 15 (Mistakes in the wild).
+    Errors: CheckFailed, which names what is still broken.
     """
     try:
         module = make(24, 64)
@@ -130,8 +127,7 @@ def check_leak_finder(finds: Callable[[nn.Module, Tensor, Tensor, Tensor], bool]
     """Check finds(model, source, lengths, target_in) -> whether a logit sees a later token.
 
     It meets right models and leaky ones, in both modes, and must leave model and target alone.
-    Errors: CheckFailed, which names the model that was judged wrongly. Source: ours.
-    Chapter: 15 (Mistakes in the wild).
+    Errors: CheckFailed, which names the model that was judged wrongly.
     """
     models = {name: (kind, PlainAttention, False) for name, kind in RIGHT.items()}
     models |= {name: (kind, PlainAttention, True) for name, kind in LEAKS.items()}

@@ -12,14 +12,14 @@ from kit.mistakes.specimen import PlainAttention
 
 
 class RootOfHeads(PlainAttention):
-    """Divides by sqrt(query.size(1)), the number of heads. Chapter: 15 (Mistakes in the wild)."""
+    """Divides by sqrt(query.size(1)), the number of heads."""
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
         return query @ key.transpose(-2, -1) / math.sqrt(query.size(1))
 
 
 class RootOfWidth(PlainAttention):
-    """Divides by the root of d_model, not of d_k. Chapter: 15 (Mistakes in the wild)."""
+    """Divides by the root of d_model, not of d_k."""
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
         d_model = self.w_q.in_features
@@ -27,7 +27,7 @@ class RootOfWidth(PlainAttention):
 
 
 class EveryAxisTurned(PlainAttention):
-    """K.T, written for one matrix, turns every axis. Chapter: 15 (Mistakes in the wild)."""
+    """K.T, written for one matrix, turns every axis."""
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
         turned = key.permute(3, 2, 1, 0)  # what .T does to an array of four axes
@@ -35,7 +35,7 @@ class EveryAxisTurned(PlainAttention):
 
 
 class SoftmaxOverQueries(PlainAttention):
-    """Takes the softmax over the queries. Chapter: 15 (Mistakes in the wild)."""
+    """Takes the softmax over the queries."""
 
     def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         if mask is not None:
@@ -45,7 +45,7 @@ class SoftmaxOverQueries(PlainAttention):
 
 
 class SoftmaxOverBatch(PlainAttention):
-    """Takes the softmax over the first axis. Chapter: 15 (Mistakes in the wild)."""
+    """Takes the softmax over the first axis."""
 
     def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         if mask is not None:
@@ -55,7 +55,7 @@ class SoftmaxOverBatch(PlainAttention):
 
 
 class HeadsOnSlices(PlainAttention):
-    """Gives each head a slice of the input. Chapter: 15 (Mistakes in the wild)."""
+    """Gives each head a slice of the input."""
 
     def __init__(self, d_in: int, n_heads: int, d_out: int | None = None):
         super().__init__(d_in, n_heads, d_out)
@@ -73,7 +73,7 @@ class HeadsOnSlices(PlainAttention):
 
 
 class HeadsByReshape(PlainAttention):
-    """Splits with one view and no transpose. Chapter: 15 (Mistakes in the wild)."""
+    """Splits with one view and no transpose."""
 
     def split(self, x: Tensor) -> Tensor:
         batch, time, width = x.shape
@@ -81,7 +81,7 @@ class HeadsByReshape(PlainAttention):
 
 
 class WideHeads(PlainAttention):
-    """Makes every head as wide as the model. Chapter: 15 (Mistakes in the wild)."""
+    """Makes every head as wide as the model."""
 
     def __init__(self, d_in: int, n_heads: int, d_out: int | None = None):
         super().__init__(d_in, n_heads, d_out)
@@ -90,21 +90,21 @@ class WideHeads(PlainAttention):
 
 
 class OutputTurned(PlainAttention):
-    """Multiplies by W^O the wrong way round. Chapter: 15 (Mistakes in the wild)."""
+    """Multiplies by W^O the wrong way round."""
 
     def output(self, joined: Tensor) -> Tensor:
         return joined @ self.w_o.weight + self.w_o.bias  # nn.Linear keeps W transposed
 
 
 class InvertedMask(PlainAttention):
-    """Takes True for masked, not for allowed. Chapter: 15 (Mistakes in the wild)."""
+    """Takes True for masked, not for allowed."""
 
     def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         return super().weigh(scores, ~mask if mask is not None else None)
 
 
 class MaskedAfterSoftmax(PlainAttention):
-    """Hides keys after the softmax has counted them. Chapter: 15 (Mistakes in the wild)."""
+    """Hides keys after the softmax has counted them."""
 
     def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         weights = scores.softmax(-1)
@@ -112,7 +112,7 @@ class MaskedAfterSoftmax(PlainAttention):
 
 
 class MinusBillion(PlainAttention):
-    """Fills with -1e9, a finite number. Chapter: 15 (Mistakes in the wild)."""
+    """Fills with -1e9, a finite number."""
 
     def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         if mask is not None:
@@ -121,7 +121,7 @@ class MinusBillion(PlainAttention):
 
 
 class MinusInfinity(PlainAttention):
-    """Fills with -inf and forgets rows without a key. Chapter: 15 (Mistakes in the wild)."""
+    """Fills with -inf and forgets rows without a key."""
 
     def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         if mask is not None:
@@ -130,7 +130,7 @@ class MinusInfinity(PlainAttention):
 
 
 class OutputMadeInForward(PlainAttention):
-    """Builds the output projection at each call. Chapter: 15 (Mistakes in the wild)."""
+    """Builds the output projection at each call."""
 
     def __init__(self, d_in: int, n_heads: int, d_out: int | None = None):
         super().__init__(d_in, n_heads, d_out)

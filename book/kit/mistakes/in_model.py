@@ -10,7 +10,7 @@ from lib.masks import causal_mask
 
 
 class AndForOr(Specimen):
-    """Joins two masks of True = masked by "and". Chapter: 15 (Mistakes in the wild)."""
+    """Joins two masks of True = masked by "and"."""
 
     def target_mask(self, target_in: Tensor) -> Tensor:
         later = ~causal_mask(target_in.shape[1], device=target_in.device)  # True = masked
@@ -19,35 +19,35 @@ class AndForOr(Specimen):
 
 
 class NoTargetMask(Specimen):
-    """Calls the decoder without its mask. Chapter: 15 (Mistakes in the wild)."""
+    """Calls the decoder without its mask."""
 
     def target_mask(self, target_in: Tensor) -> None:
         return None
 
 
 class MaskInTrainingOnly(Specimen):
-    """Hides the future in training mode alone. Chapter: 15 (Mistakes in the wild)."""
+    """Hides the future in training mode alone."""
 
     def target_mask(self, target_in: Tensor) -> Tensor | None:
         return super().target_mask(target_in) if self.training else None
 
 
 class QueriesMasked(Specimen):
-    """Hides padded queries in the place of padded keys. Chapter: 15 (Mistakes in the wild)."""
+    """Hides padded queries in the place of padded keys."""
 
     def encoder_mask(self, mask: Tensor) -> Tensor:
         return mask.transpose(1, 2)  # (batch, query, 1)
 
 
 class TableAsAttribute(Specimen):
-    """Keeps the table of positions as a plain attribute. Chapter: 15 (Mistakes in the wild)."""
+    """Keeps the table of positions as a plain attribute."""
 
     def keep_table(self, table: Tensor) -> None:
         self.table = table
 
 
 class LayersInAList(Specimen):
-    """Keeps the layers in a plain Python list. Chapter: 15 (Mistakes in the wild)."""
+    """Keeps the layers in a plain Python list."""
 
     def stack(self, *names: str) -> dict[str, list]:
         return {
@@ -58,7 +58,7 @@ class LayersInAList(Specimen):
 
 
 class UsedBeforeAssigned(Specimen):
-    """Adds the positions to a name that is set a line later. Chapter: 15 (Mistakes in the wild)."""
+    """Adds the positions to a name that is set a line later."""
 
     def embed(self, tokens: Tensor, embedding: nn.Module, start: int = 0) -> Tensor:
         marked = embedded + self.table[start : start + tokens.shape[1]]
@@ -67,7 +67,7 @@ class UsedBeforeAssigned(Specimen):
 
 
 class PositionsDropped(Specimen):
-    """Computes the sum with the positions and drops it. Chapter: 15 (Mistakes in the wild)."""
+    """Computes the sum with the positions and drops it."""
 
     def embed(self, tokens: Tensor, embedding: nn.Module, start: int = 0) -> Tensor:
         x = embedding(tokens)
@@ -76,7 +76,7 @@ class PositionsDropped(Specimen):
 
 
 class CosineExponent(Specimen):
-    """Gives the cosine of a pair an exponent of its own. Chapter: 15 (Mistakes in the wild)."""
+    """Gives the cosine of a pair an exponent of its own."""
 
     def make_table(self) -> Tensor:
         d_model = self.config.d_model
@@ -86,14 +86,14 @@ class CosineExponent(Specimen):
 
 
 class AlwaysPositionZero(Specimen):
-    """Decodes step by step with each token at position 0. Chapter: 15 (Mistakes in the wild)."""
+    """Decodes step by step with each token at position 0."""
 
     def place(self, state: SpecimenState) -> int:
         return 0
 
 
 class LoudTying(Specimen):
-    """Ties the output to an embedding drawn from N(0, 1). Chapter: 15 (Mistakes in the wild)."""
+    """Ties the output to an embedding drawn from N(0, 1)."""
 
     tied = True
 
@@ -103,9 +103,7 @@ class LoudTying(Specimen):
 
 
 class ScaledLogits(Specimen):
-    """Applies the embedding's sqrt(d_model) at the tied output too. Chapter: 15 (Mistakes in the
-    wild).
-    """
+    """Applies the embedding's sqrt(d_model) at the tied output too."""
 
     tied = True
 
@@ -120,6 +118,6 @@ class _Unbiased(LayerNorm):
 
 
 class UnbiasedNorm(Specimen):
-    """Normalises by the unbiased standard deviation. Chapter: 15 (Mistakes in the wild)."""
+    """Normalises by the unbiased standard deviation."""
 
     norm = _Unbiased

@@ -11,7 +11,7 @@ from lib.metrics import bleu
 def rates_by_micro_batch(
     schedule: Callable[[int], float], updates: int, accumulate: int
 ) -> list[float]:
-    """Moves the schedule on with every micro-batch. Chapter: 15 (Mistakes in the wild)."""
+    """Moves the schedule on with every micro-batch."""
     rates, step = [], 0
     for _ in range(updates):
         for _ in range(accumulate):
@@ -22,7 +22,7 @@ def rates_by_micro_batch(
 
 
 def smoothed_by_products(logits: Tensor, target: Tensor, smoothing: float = 0.1) -> Tensor:
-    """Multiplies ln p by a target of 0 where p is 0 too. Chapter: 15 (Mistakes in the wild)."""
+    """Multiplies ln p by a target of 0 where p is 0 too."""
     log_p = logits.log_softmax(-1)
     allowed = logits > -torch.inf  # a token that may not be said is not asked for
     wanted = smoothing * allowed / allowed.sum(-1, keepdim=True)
@@ -31,11 +31,11 @@ def smoothed_by_products(logits: Tensor, target: Tensor, smoothing: float = 0.1)
 
 
 def top_k_tiny_filler(logits: Tensor, k: int) -> Tensor:
-    """Sets what top-k cuts to 1e-10, a logit. Chapter: 15 (Mistakes in the wild)."""
+    """Sets what top-k cuts to 1e-10, a logit."""
     smallest = logits.topk(k, dim=-1).values[..., -1:]
     return torch.where(logits < smallest, 1e-10, logits)
 
 
 def bleu_turned(predictions: Sequence, references: Sequence) -> float:
-    """Hands BLEU its arguments the wrong way round. Chapter: 15 (Mistakes in the wild)."""
+    """Hands BLEU its arguments the wrong way round."""
     return bleu(references, predictions).score

@@ -14,10 +14,7 @@ SPREADS = ((24, 3), (96, 3), (96, 12))  # d_in and heads
 
 @dataclass(frozen=True)
 class LayerSubject:
-    """What is tested: how to make a layer from (d_in, n_heads, d_out), and from that a reference.
-
-    Source: ours. Chapter: 15 (Mistakes in the wild).
-    """
+    """What is tested: how to make a layer from (d_in, n_heads, d_out), and from that a reference."""
 
     make_layer: Callable[[int, int, int], nn.Module]
     reference: Callable[[int, int, int], nn.Module] | None = None
@@ -163,7 +160,7 @@ def brevity_is_punished(score: Callable[[Sequence, Sequence], float]) -> tuple[b
 def found_in(part: object, name: str) -> Finding:
     """Run one of the properties of single parts: "shift", "updates", "forbidden", "cut", "brevity".
 
-    Errors: ValueError for another name. Source: ours. Chapter: 15 (Mistakes in the wild).
+    Errors: ValueError for another name.
     """
     known = {p.name: p for p in (shift_is_linear, rate_follows_updates, forbidden_is_free)}
     known |= {p.name: p for p in (cut_is_zero, brevity_is_punished)}

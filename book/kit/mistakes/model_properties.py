@@ -22,10 +22,7 @@ OVERFIT_RATES = (1e-2, 1e-3, 3e-4, 1e-4)
 
 @dataclass(frozen=True)
 class ModelSubject:
-    """What is tested: how to make a model, its vocabularies, and what it may be compared with.
-
-    Source: ours. Chapter: 15 (Mistakes in the wild).
-    """
+    """What is tested: how to make a model, its vocabularies, and what it may be compared with."""
 
     make_model: Callable[[], nn.Module]
     source_vocab: int

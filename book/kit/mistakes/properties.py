@@ -64,7 +64,6 @@ def check_model(
         there should be, and reference, which makes from a model another one that takes its
         state_dict: without them "count" and "copied" are left out. only, some of the names.
     Errors: none for what a model does: a model that stops is a finding. `insist()` raises.
-    Source: ours. Chapter: 15 (Mistakes in the wild).
     """
     subject = ModelSubject(make_model, source_vocab, target_vocab, parameters, reference)
     return _ask(MODEL, subject, only)
@@ -80,7 +79,7 @@ def check_attention_layer(
 
     Args: make_layer(d_in, n_heads, d_out); reference, the same for a layer that takes its
         state_dict: without it "copied layer" is left out. only, some of the names.
-    Errors: none, as in `check_model`. Source: ours. Chapter: 15 (Mistakes in the wild).
+    Errors: none, as in `check_model`.
     """
     return _ask(LAYER, parts.LayerSubject(make_layer, reference), only)
 

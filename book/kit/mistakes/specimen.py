@@ -26,7 +26,7 @@ class PlainAttention(nn.Module):
     Shapes: x (batch, query, d_in), memory (batch, key, d_in), x itself unless given; mask (query,
         key) or (batch, query, key), each axis full or 1, True = may attend. Returns
         (batch, query, d_out), with the weights (batch, heads, query, key) if asked.
-    Source: Attention Is All You Need, section 3.2.2. Chapter: 15 (Mistakes in the wild).
+    Source: Attention Is All You Need, section 3.2.2.
     """
 
     def __init__(self, d_in: int, n_heads: int, d_out: int | None = None):
@@ -77,10 +77,7 @@ class PlainAttention(nn.Module):
 
 
 class SpecimenState(NamedTuple):
-    """What `Specimen` carries from step to step: it keeps no keys and values, only its inputs.
-
-    Chapter: 15 (Mistakes in the wild).
-    """
+    """What `Specimen` carries from step to step: it keeps no keys and values, only its inputs."""
 
     memory: Tensor
     memory_mask: Tensor
@@ -93,7 +90,7 @@ class Specimen(nn.Module):
 
     Args: source_vocab, target_vocab; attention, the class of all attention layers, called with
         (d_model, n_heads); the sizes as in `lib.transformer.Config`.
-    Source: Attention Is All You Need, figure 1. Chapter: 15 (Mistakes in the wild).
+    Source: Attention Is All You Need, figure 1.
     """
 
     norm: type[nn.Module] = LayerNorm

@@ -19,10 +19,7 @@ WINDOW = 10  # steps of training that one point of the curve stands for
 def cross_map(
     model: Specimen, pair: Pair, source_vocab: Vocabulary, target_vocab: Vocabulary
 ) -> Float[Tensor, "target_time source_time"]:
-    """The weights of the last cross-attention, a mean over its heads, under teacher forcing.
-
-    Source: ours. Chapter: 15 (Mistakes in the wild).
-    """
+    """The weights of the last cross-attention, a mean over its heads, under teacher forcing."""
     batch = make_batch([pair], source_vocab, target_vocab)
     layer = model.decoder["layers"][-1]["cross_attention"].sublayer
     seen: list[tuple[tuple, dict]] = []
@@ -47,8 +44,6 @@ def symptoms(
 ) -> dict[str, Any]:
     """What `kit.mistakes.bug_hunt` shows of a model: its curve, its validation loss, the first
     held-out sentence, and where it looked.
-
-    Source: ours. Chapter: 15 (Mistakes in the wild).
     """
     pair = held_out[0]
     said = translate(model, [pair], source_vocab, target_vocab, max_length=12)[0]

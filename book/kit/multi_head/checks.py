@@ -19,7 +19,7 @@ def contributions_by_loops(
     Head i with the rows W_i^O that belong to it: head_i W_i^O. Their sum, plus the bias of W^O, is
     the output of the layer.
 
-    Source: Attention Is All You Need, section 3.2.2. Chapter: 5 (Multi-head attention).
+    Source: Attention Is All You Need, section 3.2.2.
     """
     queries, keys, values = (w(x) for w in (layer.w_q, layer.w_k, layer.w_v))
     n_heads = layer.n_heads
@@ -38,7 +38,6 @@ def check_merge_heads(merge: Callable[[Tensor], Tensor]) -> Report:
 
     Shapes: heads (batch, heads, time, d_v); returns (batch, time, heads * d_v).
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: ours. Chapter: 5 (Multi-head attention).
     """
     for sizes in ((2, 3, 5, 7), (1, 1, 3, 2), (3, 2, 1, 5)):
         batch, n_heads, time, d_v = sizes
@@ -64,7 +63,6 @@ def check_contributions(contribute: Callable[[MultiHeadAttention, Tensor], Tenso
 
     Shapes: x (batch, time, d_in); returns (batch, heads, time, d_out).
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: ours. Chapter: 5 (Multi-head attention).
     """
     layer, x = _layer(), draw(2 * 5, 3, 7, 3)[0].reshape(2, 5, 7)
     with torch.no_grad():
@@ -91,7 +89,7 @@ def check_keep_heads(
     """Check keep(layer, kept): a smaller layer that does what the kept heads did.
 
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: Michel et al. 2019. Chapter: 5 (Multi-head attention).
+    Source: Michel et al. 2019.
     """
     x = draw(2 * 5, 3, 7, 3)[0].reshape(2, 5, 7)
     for kept in ((0, 2), (1,), (2, 1, 0)):

@@ -21,7 +21,6 @@ class HeadsExplorer(BookWidget):
         explains); time, the length of the sequence, 1 to 64.
     Errors: ValueError for a start that the controls cannot reach.
     Source: Attention Is All You Need, section 3.2.2, made to move.
-    Chapter: 5 (Multi-head attention).
     """
 
     _module = "heads_explorer"

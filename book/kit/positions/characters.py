@@ -21,10 +21,7 @@ _ALPHABET = "\n" + "".join(c for c in string.printable if c.isprintable())  # 96
 
 
 def character_vocabulary() -> Vocabulary:
-    """Line end and the 95 printable characters of ASCII, whatever the text holds.
-
-    Source: ours. Chapter: 8 (Positional encodings).
-    """
+    """Line end and the 95 printable characters of ASCII, whatever the text holds."""
     return Vocabulary(_ALPHABET)
 
 
@@ -35,7 +32,7 @@ def python_topics(*, held_out: float = 0.05) -> tuple[str, str]:
     stands in both texts. So are characters outside `character_vocabulary`.
 
     Errors: ValueError for a share `held_out` that is not between 0 and 1.
-    Source: ours; text: Python Software Foundation. Chapter: 8 (Positional encodings).
+    Source: ours; text: Python Software Foundation.
     """
     if not 0 < held_out < 1:
         raise ValueError(f"expected held_out between 0 and 1, got {held_out}; it is a share")
@@ -85,7 +82,6 @@ def train_on_text(
 
     It is `lib.training.train` with a cosine schedule. Returns: the loss of every step.
     Errors: ValueError for a text that is not longer than a window; those of `train`.
-    Source: ours. Chapter: 8 (Positional encodings).
     """
     if not 0 < length < len(text):
         raise ValueError(
@@ -111,7 +107,6 @@ def loss_by_position(
     positions then judges nearly the same text, and only where it stands in the window differs.
 
     Errors: ValueError for a text that is not longer than a window, or a stride below 1.
-    Source: ours. Chapter: 8 (Positional encodings).
     """
     stride = length if stride is None else stride
     if not 0 < length < len(text) or stride < 1:

@@ -15,7 +15,6 @@ def check_fixed_positions(make: Callable[[int, int], nn.Module]) -> Report:
 
     Shapes: module(x) takes and returns (batch, time, d_model).
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: ours. Chapter: 8 (Positional encodings).
     """
     max_length = 31
     for d_model in (6, 7, 1):
@@ -88,7 +87,6 @@ def check_rotary_attention(attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -
 
     Shapes: query, key and value (heads, time, d_k), output the same; base 10,000, no mask.
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: ours. Chapter: 8 (Positional encodings).
     """
     for heads, time, d_k in ((3, 7, 10), (2, 5, 2), (5, 1, 4)):
         query, key, value = (_normal(heads, time, d_k, seed=s) for s in range(3))
@@ -141,7 +139,6 @@ def check_alibi_bias(make: Callable[[int, int], Tensor]) -> Report:
 
     Shapes: returns (heads, query, key); only keys up to the query are looked at.
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: ours. Chapter: 8 (Positional encodings).
     """
     for n_heads, n in ((8, 7), (3, 5), (1, 2), (2, 1)):
         bias = expect_tensor(make(n_heads, n), (n_heads, n, n)).double()

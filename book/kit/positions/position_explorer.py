@@ -25,7 +25,6 @@ class PositionExplorer(BookWidget):
         pair, the pair of entries to watch; head, 1 to 8, for ALiBi.
     Errors: ValueError for a start that the controls cannot reach.
     Source: Attention Is All You Need, section 3.5, made to move.
-    Chapter: 8 (Positional encodings).
     """
 
     _module = "position_explorer"

@@ -25,7 +25,6 @@ def check_self_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Tens
     Shapes: x (batch, time, d_x), w_q and w_k (d_x, d_k), w_v (d_x, d_v); output
         (batch, time, d_v).
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: ours. Chapter: 4 (Self-attention).
     """
     # With all sizes alike a wrong transpose raises no error, so this comes first.
     x, *weights = _draw(4, 4, 4, 4, 4)
@@ -55,7 +54,6 @@ def check_equivariance_gap(
 
     Shapes: x (time, d); order (time,), a permutation of the positions; function keeps the axes.
     Errors: CheckFailed if the gap is not that of equivariance, or not its largest entry.
-    Source: ours. Chapter: 4 (Self-attention).
     """
     x = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     order = torch.tensor([2, 0, 1, 4, 3])  # the first three form a circle: not its own inverse
@@ -100,7 +98,6 @@ def check_reversing_weights(
     Shapes: a word is x (n, n_letters + n), each row a one-hot letter and then a one-hot position;
         w_q and w_k (n_letters + n, d_k), d_k as you like; w_v (n_letters + n, n_letters).
     Errors: CheckFailed if a word comes out wrong, or if a position looks at several others.
-    Source: ours. Chapter: 4 (Self-attention).
     """
     for n_letters, n in WORDS:
         answer = make(n_letters, n)

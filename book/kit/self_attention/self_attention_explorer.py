@@ -32,7 +32,7 @@ class SelfAttentionExplorer(BookWidget):
         only; positions, whether they are added; query, key and entry (of the output), the places
         whose arithmetic is spelt out first.
     Errors: ValueError for a word that is not known, or vectors or sizes that do not fit.
-    Source: Attention Is All You Need, section 3.2.1, made to move. Chapter: 4 (Self-attention).
+    Source: Attention Is All You Need, section 3.2.1, made to move.
     """
 
     _module = "self_attention_explorer"

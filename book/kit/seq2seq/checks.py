@@ -15,7 +15,6 @@ def check_last_states(pick: Callable[[Tensor, Tensor], Tensor]) -> Report:
 
     Shapes: states (batch, time, d_hidden), lengths (batch,); returns (batch, d_hidden).
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: ours. Chapter: 1 (Sequence to sequence).
     """
     lengths = torch.tensor(LENGTHS)
     states = _normal(5, 7, 2).requires_grad_()
@@ -47,7 +46,6 @@ def check_shift_right(shift: Callable[[Tensor], Tensor]) -> Report:
 
     Shapes: target_out (batch, target_time), each row ends with EOS, then PAD; returns the same.
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: ours. Chapter: 1 (Sequence to sequence).
     """
     target_out = torch.tensor(
         [[7, 5, 9, 11, EOS], [8, 6, EOS, PAD, PAD], [EOS, PAD, PAD, PAD, PAD]]
@@ -83,7 +81,7 @@ def check_lstm_step(step: Callable[..., tuple[Tensor, Tensor]]) -> Report:
     Shapes: x (batch, d_in), h and c (batch, d_hidden), W (4 d_hidden, d_in),
         U (4 d_hidden, d_hidden), b (4 d_hidden,): input, forget, candidate and output gate.
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: torch's documentation of nn.LSTMCell. Chapter: 1 (Sequence to sequence).
+    Source: torch's documentation of nn.LSTMCell.
     """
     for d_in, d_hidden in ((3, 5), (5, 3), (1, 1)):
         torch.manual_seed(d_in)

@@ -23,7 +23,7 @@ def attention_by_loops(
 
     Shapes: query (query, d_k), key (key, d_k), value (key, d_v); mask (query, key), True = may
         attend. Returns (query, d_v).
-    Source: Attention Is All You Need, equation 1. Chapter: 3 (The attention layer).
+    Source: Attention Is All You Need, equation 1.
     """
     rows = []
     for i, q in enumerate(query):
@@ -41,7 +41,6 @@ def check_attention(attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Repor
 
     Shapes: query (*batch, query, d_k), key (*batch, key, d_k), value (*batch, key, d_v).
     Errors: CheckFailed, which names the mistake if it is a known one.
-    Source: ours. Chapter: 3 (The attention layer).
     """
     for sizes in SIZES:
         query, key, value = draw(*sizes)
@@ -76,7 +75,7 @@ def check_weights(
     """Check attention weights: none negative, 0 where masked, rows that sum to 1 (0 without keys).
 
     Shapes: weights (*batch, query, key); mask broadcasts to them.
-    Errors: CheckFailed. Source: ours. Chapter: 3 (The attention layer).
+    Errors: CheckFailed.
     """
     mask = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask
     mask = mask.expand(weights.shape)
@@ -98,7 +97,7 @@ def check_equivariance(
     """Check f(P x) = P f(x): permuting the positions permutes the output in the same way.
 
     Shapes: x (time, d_in), with two positions or more; function keeps the time axis first.
-    Errors: CheckFailed. Source: ours. Chapter: 4 (Self-attention).
+    Errors: CheckFailed.
     """
     order = torch.roll(torch.arange(len(x)), 1)
     require(

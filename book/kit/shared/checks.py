@@ -68,10 +68,7 @@ def expect_tensor(output: object, shape: tuple[int, ...]) -> Tensor:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a property test found: the number that decided, None if nothing could be run.
-
-    Source: ours. Chapter: 15 (Mistakes in the wild).
-    """
+    """What a property test found: the number that decided, None if nothing could be run."""
 
     name: str
     held: bool
@@ -86,21 +83,18 @@ class Finding:
 
 
 class Findings(tuple[Finding, ...]):
-    """Findings, one a line. Source: ours. Chapter: 15 (Mistakes in the wild)."""
+    """Findings, one a line. Source: ours."""
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self))
 
     @property
     def caught(self) -> list[str]:
-        """The names of the properties that do not hold. Chapter: 15 (Mistakes in the wild)."""
+        """The names of the properties that do not hold."""
         return [finding.name for finding in self if not finding.held]
 
     def insist(self) -> "Findings":
-        """Raise CheckFailed with all that does not hold; else return the findings.
-
-        Chapter: 15 (Mistakes in the wild).
-        """
+        """Raise CheckFailed with all that does not hold; else return the findings."""
         if self.caught:
             lines = "\n".join(repr(found) for found in self if not found.held)
             raise CheckFailed(f"{len(self.caught)} of {len(self)} properties fail\n{lines}")
@@ -110,7 +104,7 @@ class Findings(tuple[Finding, ...]):
 @dataclass(frozen=True)
 class Property:
     """A named test with the question that it asks; calling it gives a Finding, or None if it needs
-    something that was not given. Source: ours. Chapter: 15 (Mistakes in the wild).
+    something that was not given.
     """
 
     name: str

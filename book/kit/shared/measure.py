@@ -26,7 +26,7 @@ def count_flops(function: Callable[..., object], *inputs: Tensor) -> int:
 
     It counts matrix products and convolutions, a multiplication and an addition as two. Attention
     runs through its plain kernel meanwhile: the counter does not know every fused one.
-    Source: torch.utils.flop_counter. Chapter: 13 (Complexity).
+    Source: torch.utils.flop_counter.
     """
     counter = FlopCounterMode(display=False)
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
@@ -44,7 +44,7 @@ def median_seconds(
 
     Taking turns lets a busy moment of the machine fall on all of them; the median drops it.
     Args: clock, `time.process_time` to count only what this process worked, on all its threads.
-    Errors: ValueError for fewer than one repeat. Source: ours. Chapter: 13 (Complexity).
+    Errors: ValueError for fewer than one repeat.
     """
     if repeats < 1:
         raise ValueError(f"expected one repeat or more, got {repeats}")
@@ -66,7 +66,7 @@ def longest_chain(output: Tensor) -> int:
     It follows autograd's graph from `output` back to its inputs: of all ways, the one with the most
     products on it. Two products that could run side by side lie on different ways.
     Errors: ValueError for an output without a graph.
-    Source: ours, on torch's autograd graph. Chapter: 13 (Complexity).
+    Source: ours, on torch's autograd graph.
     """
     if output.grad_fn is None:
         raise ValueError("expected an output that autograd has recorded; give an input a gradient")
@@ -85,10 +85,7 @@ def longest_chain(output: Tensor) -> int:
 
 
 class Power(NamedTuple):
-    """y = c x^exponent, fitted, with the bounds between which the exponent lies with 95 %.
-
-    Source: ours. Chapter: 13 (Complexity).
-    """
+    """y = c x^exponent, fitted, with the bounds between which the exponent lies with 95 %."""
 
     exponent: float
     low: float
@@ -101,7 +98,7 @@ def fit_power(x: Sequence[float | int], y: Sequence[float | int]) -> Power:
     The bounds are those of Student's t for the slope; they hold if the errors of log y scatter
     about the line, and say nothing of a curve that is not a power of x.
     Errors: ValueError for fewer than three points, or a number that is not above 0.
-    Source: textbook least squares. Chapter: 13 (Complexity).
+    Source: textbook least squares.
     """
     if len(x) != len(y) or len(x) < 3:
         raise ValueError(f"expected three points or more, got {len(x)} x and {len(y)} y")
@@ -152,7 +149,7 @@ def peak_bytes(function: Callable[..., object], *inputs: Tensor) -> int:
     """Return the most bytes that tensors made by `function(*inputs)` held at any one moment.
 
     The inputs do not count, nor does what a kernel needs within itself. On any device.
-    Source: ours, on torch's dispatch modes. Chapter: 13 (Complexity).
+    Source: ours, on torch's dispatch modes.
     """
     watch = _Watch(inputs)
     with watch:
@@ -168,7 +165,6 @@ def reach(
 
     Shapes: `function` maps (1, n, d) to (1, n, d), in float64. Returns (n, n), rows are outputs.
         A gradient that happens to be 0 would be missed; with random weights that does not happen.
-    Source: ours. Chapter: 13 (Complexity).
     """
     rows = [_gradient(function, n, d, position) for position in range(n)]
     return torch.stack(rows) != 0
@@ -180,7 +176,7 @@ def path_length(
     """Observe how many layers it takes until the last of n outputs depends on the first input.
 
     `stack(layers)` returns a function from (1, n, d) to (1, n, d) in float64 of so many layers.
-    Errors: ValueError if `at_most` layers are not enough. Source: ours. Chapter: 13 (Complexity).
+    Errors: ValueError if `at_most` layers are not enough.
     """
     for layers in range(1, at_most + 1):
         if _gradient(stack(layers), n, d, n - 1)[0] != 0:
@@ -206,7 +202,6 @@ def influence(
 
     Shapes: x (time, d_in), function(x) (query, d_out). Returns (query, key), key = time of x: True
         at (i, j) if some entry of output i has a derivative to some entry of input j.
-    Source: ours. Chapter: 6 (Masking).
     """
     jacobian = torch.autograd.functional.jacobian(function, x)  # (query, d_out, key, d_in)
     return (jacobian != 0).any(dim=3).any(dim=1)

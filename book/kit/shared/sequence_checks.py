@@ -17,7 +17,6 @@ def check_sequence_model(
 
     The model is checked in evaluation mode and put back into its own.
     Errors: CheckFailed, which says what leaks or where the two ways to run it disagree.
-    Source: ours. Chapter: 1 (Sequence to sequence), 10 (The Transformer).
     """
     mode = model.training
     model.eval()

@@ -15,7 +15,7 @@ def copy_from_torch(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
     equal, and apart where they are not.
 
     Errors: ValueError for bias_kv or zero attention, which the paper does not have.
-    Source: torch's documentation. Chapter: 5 (Multi-head attention).
+    Source: torch's documentation.
     """
     if theirs.bias_k is not None or theirs.add_zero_attn:
         raise ValueError("expected no bias_kv and no zero attention, got a layer with them")
@@ -50,7 +50,7 @@ def named_as_ours(
     only embeddings, projection and learned positions are missing: torch's model has none.
 
     Args: read, what to take of each parameter; `lambda p: p.grad` gives the gradients.
-    Source: torch's documentation. Chapter: 10 (The Transformer).
+    Source: torch's documentation.
     """
     found: dict[str, Tensor] = {}
     for name, stack in (("encoder", theirs.encoder), ("decoder", theirs.decoder)):
@@ -89,7 +89,7 @@ def torch_masks(source_mask: Tensor, target_time: int) -> dict[str, Tensor]:
     """Turn the mask of our encoder into the keyword arguments of nn.Transformer: True = masked.
 
     Shapes: source_mask (batch, 1, source_time), True = may attend.
-    Source: torch's documentation. Chapter: 10 (The Transformer).
+    Source: torch's documentation.
     """
     later = torch.ones(target_time, target_time, dtype=torch.bool, device=source_mask.device)
     padding = ~source_mask.squeeze(1)  # (batch, source_time)

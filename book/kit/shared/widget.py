@@ -36,7 +36,6 @@ class BookWidget(anywidget.AnyWidget):
     widget is built, except for the state that the reader's controls change.
 
     Errors: ValueError if the data are not plain JSON, or larger than 200 kB.
-    Source: ours. Chapter: 2 (Attention over encoder states), and every chapter with a widget.
     """
 
     _module: ClassVar[str]
@@ -118,7 +117,7 @@ class BookWidget(anywidget.AnyWidget):
 
 
 def static_paragraph(text: str) -> str:
-    """A paragraph of static text, escaped. Chapter: 2 (Attention over encoder states)."""
+    """A paragraph of static text, escaped."""
     return f"<p>{html.escape(text)}</p>"
 
 
@@ -127,7 +126,6 @@ def static_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[ob
 
     Args: caption; header, one text a column; rows, each as long as the header.
     Errors: ValueError for a row of another length.
-    Chapter: 2 (Attention over encoder states).
     """
     lines = []
     for row in rows:
@@ -152,7 +150,6 @@ def quantise(values: Any, digits: int = 3) -> Any:
         array); digits after the point.
     Returns: floats in the same nesting, as lists.
     Errors: ValueError for NaN, infinity, or what is not a number.
-    Source: ours. Chapter: 2 (Attention over encoder states).
     """
     if hasattr(values, "tolist"):
         values = values.tolist()

@@ -16,7 +16,7 @@ def check_shift_right(shift: Callable[[list[list[int]]], tuple[Tensor, Tensor]])
     """Check shift(sentences) -> (target_in, target_out): what a decoder reads, and what it says.
 
     Args: sentences are lists of numbers, without BOS and EOS, of different lengths.
-    Errors: CheckFailed. Source: Attention Is All You Need, section 3.1. Chapter: 11 (Training).
+    Errors: CheckFailed. Source: Attention Is All You Need, section 3.1.
     """
     sentences = [[7, 9, 8], [5], [12, 4, 6, 11, 10], [9, 9]]
     got = _call(shift, sentences)
@@ -60,7 +60,7 @@ def check_loss_of_parts(
 
     Args: two lists; logits[k] (batch, time, vocab) and targets[k] (batch, time), whose sizes differ
     from part to part. Targets are padded with PAD.
-    Errors: CheckFailed. Source: ours. Chapter: 11 (Training).
+    Errors: CheckFailed.
     """
     batches = _batches()
     targets = [batch.target_out for batch in batches]
@@ -115,7 +115,7 @@ def check_linear_schedule(make: Callable[[int, int], Callable[[int], float]]) ->
 
     Steps count from 0. factor = (step + 1) / warmup before step `warmup`, then
     (steps - step) / (steps - warmup), and 0 from step `steps` on.
-    Errors: CheckFailed. Source: ours. Chapter: 11 (Training).
+    Errors: CheckFailed.
     """
     for steps, warmup in ((103, 7), (23, 1), (11, 0)):
         factor = _call(make, steps, warmup)
@@ -160,7 +160,7 @@ def check_accumulation(loop: Callable[..., object]) -> Report:
 
     Update k has the rate schedule(k), and the gradient of the mean loss over all real tokens of its
     parts. `parts` is a list of batches, a whole number of updates.
-    Errors: CheckFailed. Source: ours. Chapter: 11 (Training).
+    Errors: CheckFailed.
     """
     parts = _batches() * 2
     for accumulate in (1, 2, 3):

@@ -22,7 +22,6 @@ class LearningRateExplorer(BookWidget):
         of the other two; step, counted from 0, the one that is marked, or None for the peak's.
     Errors: ValueError for a start that the controls cannot reach.
     Source: Attention Is All You Need, equation 3, made to move; and `lib.training`.
-    Chapter: 11 (Training).
     """
 
     _module = "learning_rate"
@@ -68,7 +67,7 @@ class LearningRateExplorer(BookWidget):
     def rate(self, schedule: str, step: int) -> float | None:
         """The rate of one of the three at a step, from `lib.training`; None if there is none.
 
-        A cosine has none where the warm-up fills the run. Chapter: 11 (Training).
+        A cosine has none where the warm-up fills the run.
         """
         if schedule == "paper":
             return paper_schedule(self.d_model, self.warmup)(step)

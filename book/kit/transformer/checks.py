@@ -27,7 +27,7 @@ def check_shift_right(shift: Callable[[Tensor], Tensor]) -> Report:
 
     Shapes: target_out (batch, time), each row ends with EOS and is filled with PAD; target_in the
         same. What stands where target_out is PAD is not looked at: nobody reads the output there.
-    Errors: CheckFailed. Source: ours. Chapter: 10 (The Transformer).
+    Errors: CheckFailed.
     """
     rows = [[7, 5, 9, 4, EOS], [8, EOS, PAD, PAD, PAD], [6, 6, 6, EOS, PAD]]
     for target_out in (torch.tensor(rows), torch.tensor([[EOS]]), torch.tensor(rows[:1])):
@@ -59,7 +59,7 @@ def check_decoder_layer(layer: Callable[..., Tensor]) -> Report:
     The last three are sub-layers in their `Residual`, which adds and normalises.
     Shapes: x (batch, time, d_model), memory (batch, source_time, d_model), memory_mask
         (batch, 1, source_time). Returns the shape of x.
-    Errors: CheckFailed. Source: ours. Chapter: 10 (The Transformer).
+    Errors: CheckFailed.
     """
     for norm in ("post", "pre"):
         seeded = torch.Generator().manual_seed(0)
@@ -107,7 +107,7 @@ def check_forward(forward: Callable[..., Tensor]) -> Report:
 
     The models have sinusoidal positions, post-norm or pre-norm, and no dropout.
     Shapes: source (batch, source_time), target_in (batch, time), logits (batch, time, vocab).
-    Errors: CheckFailed. Source: ours. Chapter: 10 (The Transformer).
+    Errors: CheckFailed.
     """
     seeded = torch.Generator().manual_seed(0)
     source = torch.randint(4, 29, (3, 7), generator=seeded)
@@ -152,7 +152,7 @@ def check_count(count: Callable[[Config], int]) -> Report:
     """Check count(config): the number of parameters of a Transformer, without building one.
 
     The configurations differ in sizes, norm, tying and vocabularies; all have ReLU and sinusoids.
-    Errors: CheckFailed. Source: ours. Chapter: 10 (The Transformer).
+    Errors: CheckFailed.
     """
     for config in COUNTED:
         with torch.device("meta"):  # shapes without numbers

@@ -32,7 +32,6 @@ class ForwardTracer(BookWidget):
         ready, sentences that are offered to try
         sentence, stage, head, position: where the reader starts, counted from 0.
     Errors: ValueError naming the sentence and the field, what was expected and what came.
-    Source: ours. Chapter: 10 (The Transformer).
     """
 
     _module = "forward_tracer"

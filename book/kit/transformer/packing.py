@@ -23,10 +23,7 @@ SIZES = ("d_model", "n_heads", "d_ff", "n_layers", "norm", "positions", "activat
 
 
 class PackedModel(NamedTuple):
-    """A model's header (plain JSON) and its weights: float16, little endian, one after the other.
-
-    Chapter: 10 (The Transformer).
-    """
+    """A model's header (plain JSON) and its weights: float16, little endian, one after the other."""
 
     header: dict[str, Any]
     data: bytes
@@ -56,7 +53,6 @@ def pack(
 
     Args: words, those of the source and of the target, without the special tokens.
     Errors: ValueError for a model that `parts/transformer.js` cannot compute.
-    Source: ours. Chapter: 10 (The Transformer).
     """
     for name, known in CAN.items():
         if config[name] not in known:
@@ -76,7 +72,6 @@ def pack_model(model: Any, source_vocab: Any, target_vocab: Any) -> PackedModel:
 
     Errors: ValueError for a model that `parts/transformer.js` cannot compute, or weights that
         float16 cannot hold.
-    Source: ours. Chapter: 10 (The Transformer).
     """
     tensors = {}
     for name, tensor in model.state_dict().items():
@@ -92,7 +87,7 @@ def halves(data: bytes) -> bytes:
     """Float32 numbers as float16, each rounded to the nearest, ties to even, as torch does it.
 
     Errors: OverflowError for a number above 65,504 in size.
-    Source: IEEE 754. Chapter: 10 (The Transformer).
+    Source: IEEE 754.
     """
     count = len(data) // 4
     return struct.pack(f"<{count}e", *struct.unpack(f"<{count}f", data))
@@ -103,7 +98,6 @@ def pack_file(path: Path) -> PackedModel:
 
     Errors: ValueError for weights that are not float32; OSError for a missing file.
     Source: the safetensors format: the header's length, the header as JSON, then the numbers.
-    Chapter: 10 (The Transformer).
     """
     facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     data = path.read_bytes()
