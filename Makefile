@@ -2,10 +2,13 @@
 # make: each sets up what it uses, once.
 
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 HTML := _build/html
 PORT ?= 8000
 WORKERS ?= 2
+# Threads of torch in each worker: two workers of one thread fill two cores.
+THREADS ?= 1
 PYTEST := $(BIN)/python -m pytest
 NOTEBOOKS := $(sort $(wildcard book/[0-9]*.ipynb))
 
@@ -13,7 +16,8 @@ export TQDM_DISABLE = 1
 export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help book pdf serve lab test lint gpu unit notebooks site colab setup setup-test refresh checkpoint train bench weigh engines clean
+.PHONY: help book pdf serve lab test lint format hooks gpu unit notebooks site portable colab setup setup-test \
+  setup-python chapter house refresh checkpoint train bench weigh engines clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | sort | awk -F': ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -21,27 +25,27 @@ help: ## list the tasks
 # --- set-up -----------------------------------------------------------------------------------
 
 $(BIN)/python:
-	@bash scripts/make_venv.sh $(PYTHON)
+	@bash scripts/make_venv.sh $(PYTHON) $(VENV)
 
-.venv/book.stamp: requirements-book.txt constraints.txt | $(BIN)/python
+$(VENV)/book.stamp: requirements-book.txt constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -r requirements-book.txt
 	@touch $@
 
-.venv/test.stamp: requirements.txt requirements-book.txt constraints.txt | $(BIN)/python
+$(VENV)/test.stamp: requirements.txt requirements-book.txt constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -r requirements.txt
-	@touch $@ .venv/book.stamp
+	@touch $@ $(VENV)/book.stamp
 
-.venv/browser.stamp: .venv/test.stamp scripts/install_browser.sh
+$(VENV)/browser.stamp: $(VENV)/test.stamp scripts/install_browser.sh
 	@bash scripts/install_browser.sh $(BIN)/python
 	@$(BIN)/python -c "import matplotlib.font_manager"
 	@touch $@
 
-.venv/pdf.stamp: requirements.txt requirements-book.txt scripts/install_browser.sh | $(BIN)/python
+$(VENV)/pdf.stamp: requirements.txt requirements-book.txt scripts/install_browser.sh | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -c requirements.txt playwright pypdf tqdm
 	@bash scripts/install_browser.sh $(BIN)/python
 	@touch $@
 
-.venv/lab.stamp: .venv/test.stamp requirements-lab.txt
+$(VENV)/lab.stamp: $(VENV)/test.stamp requirements-lab.txt
 	$(BIN)/python -m pip install --quiet -r requirements-lab.txt
 	@touch $@
 
@@ -50,9 +54,11 @@ $(BIN)/python:
 	.venv-colab/bin/python -m pip install --quiet -r tests/colab/requirements.txt
 	@touch $@
 
-setup: .venv/book.stamp ## install what building needs
+setup: $(VENV)/book.stamp ## install what building needs
 
-setup-test: .venv/browser.stamp ## install what testing needs, a browser included
+setup-test: $(VENV)/browser.stamp ## install what testing needs, a browser included
+
+setup-python: $(VENV)/test.stamp
 
 # --- the book ---------------------------------------------------------------------------------
 
@@ -65,62 +71,75 @@ serve: ## read the built book at http://127.0.0.1:8000
 	@echo "Reading at http://127.0.0.1:$(PORT)/ (Ctrl-C stops)"
 	@$(PYTHON) -m http.server --bind 127.0.0.1 --directory $(HTML) $(PORT)
 
-lab: .venv/lab.stamp ## work on the chapters in JupyterLab
+lab: $(VENV)/lab.stamp ## work on the chapters in JupyterLab
 	@env -u TQDM_DISABLE -u MPLBACKEND $(BIN)/jupyter lab $(ARGS) book
 
-pdf: .venv/pdf.stamp book ## print the book into one PDF beside its pages
+pdf: $(VENV)/pdf.stamp book ## print the book into one PDF beside its pages
 	$(BIN)/python scripts/make_pdf.py
 
 # --- tests ------------------------------------------------------------------------------------
 
 test: setup-test lint unit notebooks site ## everything CI checks
 
-lint: .venv/test.stamp
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/codespell
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
-	$(BIN)/zizmor --offline --quiet .github
+lint: $(VENV)/test.stamp ## style, types, spelling, workflow files: what .pre-commit-config.yaml lists
+	$(BIN)/pre-commit run --all-files
 
-unit: .venv/test.stamp
+format: $(VENV)/test.stamp ## put the code in form, and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+hooks: $(VENV)/test.stamp ## let git run the same checks before each commit
+	$(BIN)/pre-commit install
+
+unit notebooks: export OMP_NUM_THREADS = $(THREADS)
+
+unit: $(VENV)/test.stamp
 	$(PYTEST) tests --ignore=tests/browser -m "not colab" -n $(WORKERS) --dist worksteal
 
-notebooks: .venv/test.stamp
+notebooks: $(VENV)/test.stamp
 	$(PYTEST) --nbval --nbval-current-env --nbval-sanitize-with tests/notebooks/nbval.cfg --nbval-cell-timeout=300 \
 	  --timeout=600 -n $(WORKERS) --dist loadfile -o addopts= -o filterwarnings= $(NOTEBOOKS)
 
 site: setup-test book
 	$(PYTEST) tests/browser -n $(WORKERS) --dist worksteal
 
+portable: $(VENV)/test.stamp ## unit tests and notebooks on other instruction sets, thread counts and Pythons
+	$(BIN)/python scripts/portable.py $(ARGS)
+
 gpu: setup-test ## the notebooks and the GPU tests on this machine's GPU
 	@$(BIN)/python -c "import sys, torch; torch.cuda.is_available() or sys.exit('expected a CUDA device, found none')"
 	$(PYTEST) tests -m gpu
 	$(MAKE) notebooks WORKERS=1
 
-colab: .venv/test.stamp .venv-colab/colab.stamp ## every chapter alone in an empty folder, with Colab's versions
+colab: $(VENV)/test.stamp .venv-colab/colab.stamp ## every chapter alone in an empty folder, with Colab's versions
 	COLAB_PYTHON=$(CURDIR)/.venv-colab/bin/python $(PYTEST) tests/colab $(if $(CHAPTER),-k "test_colab or $(CHAPTER)")
 
 # --- upkeep -----------------------------------------------------------------------------------
 
-refresh: .venv/test.stamp ## run chapters and store their outputs: make refresh CHAPTER=book/01_seq2seq.ipynb
+chapter: $(VENV)/test.stamp ## begin a chapter: make chapter NAME=sparse_attention TITLE="Sparse attention" [AFTER=masking]
+	@$(BIN)/python scripts/new_chapter.py $(NAME) "$(TITLE)" $(if $(AFTER),--after $(AFTER)) $(if $(NUMBER),--number $(NUMBER))
+
+house: $(VENV)/test.stamp ## how big the library is, who uses it, what is imported against the rule
+	@$(BIN)/python scripts/house.py
+
+refresh: $(VENV)/test.stamp ## run chapters and store their outputs: make refresh CHAPTER=book/01_seq2seq.ipynb
 	$(BIN)/python scripts/refresh.py $(CHAPTER)
 
-checkpoint: .venv/test.stamp ## train the model that comes with the book again (a minute)
+checkpoint: $(VENV)/test.stamp ## train the model that comes with the book again (a minute)
 	$(BIN)/python scripts/make_checkpoint.py
 
-train: .venv/test.stamp ## train a Transformer: make train ARGS="--data DIR --source de --target en"
+train: $(VENV)/test.stamp ## train a Transformer: make train ARGS="--data DIR --source de --target en"
 	@env -u TQDM_DISABLE PYTHONPATH=book $(BIN)/python -m train $(ARGS)
 
 # d2l pins packages of 2023 that clash with ours and that no model needs: so without its requirements.
-bench: .venv/browser.stamp ## compare the library's speed with its peers', and the page's with torch (about a quarter of an hour)
+bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and the page's with torch (about a quarter of an hour)
 	$(BIN)/python -m pip install --quiet -r requirements-bench.txt
 	$(BIN)/python -m pip install --quiet --no-deps d2l==1.0.3
 	$(BIN)/python benchmarks/bench.py --cores 1
 	$(BIN)/python benchmarks/bench.py --cores 2
 	$(BIN)/python benchmarks/browser_forward.py
 
-weigh: .venv/browser.stamp book ## what each page costs its reader, and what axe-core finds
+weigh: $(VENV)/browser.stamp book ## what each page costs its reader, and what axe-core finds
 	$(BIN)/python benchmarks/pages.py
 	$(BIN)/python benchmarks/pages.py --axe
 

@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 import torch
-from ext import book_widgets
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from ext import book_widgets
 from kit.transformer.forward_tracer import ForwardTracer
 from kit.transformer.packing import pack_model
 from kit.transformer.tracing import stages_of
@@ -116,11 +116,12 @@ def open_page(browser: Browser, folder: Path, html: str) -> Page:
     (folder / "page.html").write_text(PAGE.format(html=html), encoding="utf-8")
     page = browser.new_page(viewport={"width": 700, "height": 900})
     page.goto((folder / "page.html").as_uri())
-    source = (book_widgets.SOURCE / "forward_tracer.js").read_text(encoding="utf-8")
+    kit = book_widgets.widgets()["forward_tracer"]
+    source = (kit / "forward_tracer.js").read_text(encoding="utf-8")
     shared = ", ".join(book_widgets.SHARED)
     page.add_script_tag(
         content=f"window.own = (() => {{ const {{ {shared} }} = bookWidgets.shared; "
-        f"{book_widgets.parts_of(source)}; return {{ transformer, tracing }}; }})();"
+        f"{book_widgets.parts_of(source, kit)}; return {{ transformer, tracing }}; }})();"
     )
     return page
 

@@ -26,14 +26,14 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from kit.families import families
-from kit.families import families as family_tasks
 from lib.attention import attention_maps
 from lib.data import make_batch
 from lib.decoding import translate
+from lib.masks import causal_mask
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, endless, train
-from lib.transformer import Config, Transformer
+from lib.transformer import Config, OneStack, Transformer
 from lib.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "dropout": 0.0, "norm": "pre"}
@@ -64,35 +64,28 @@ def run(seed: int, gap_steps: int, steps: int) -> dict[str, float]:
     row["ceiling"] = first.bincount().max().item() / len(rows)
     for kind in ("encoder-only", "decoder-only", "prefix", "asked less"):
         seed_everything(seed)
-        models[kind] = model = families.OneStack(
-            Config(len(vocab), n_layers=5, positions="rotary", **SIZES)
-        )
+        models[kind] = model = OneStack(Config(len(vocab), n_layers=5, positions="rotary", **SIZES))
         used = "prefix" if kind == "asked less" else kind
         n = gap_steps if kind == "encoder-only" else steps
         mask = families.family_mask
         if kind == "asked less":
-            mask = lambda kind, rows: families.causal_mask(rows.shape[1])  # noqa: E731
-        with (
-            mock.patch.object(families, "family_mask", mask),
-            mock.patch.object(family_tasks, "family_mask", mask),
-        ):
+            mask = lambda kind, rows: causal_mask(rows.shape[1])  # noqa: E731
+        with mock.patch.object(families, "family_mask", mask):
             row[f"{kind} s"] = timed(
                 lambda: families.train_family(model, used, pairs, vocab, n, LR, seed=seed)  # noqa: B023
             )
             if kind != "encoder-only":
-                said = family_tasks.translate_by_continuing(model, used, test, vocab)
+                said = families.translate_by_continuing(model, used, test, vocab)
                 row[f"{kind} exact"] = exact_match(said, [list(p.target) for p in test])
         if kind in ("encoder-only", "decoder-only"):
-            guessed = family_tasks.guess(model, kind, rows, 1).argmax(dim=-1)
+            guessed = families.guess(model, kind, rows, 1).argmax(dim=-1)
             row[f"{kind} gap"] = (guessed == first).float().mean().item()
     real = [one[one != 0] for one in rows[:N_SCORED]]
-    scored = [
-        family_tasks.guess_by_scoring(models["decoder-only"], one, 1).argmax() for one in real
-    ]
+    scored = [families.guess_by_scoring(models["decoder-only"], one, 1).argmax() for one in real]
     row["scored gap"] = (torch.stack(scored) == first[:N_SCORED]).float().mean().item()
     plain = torch.tensor([pair.target[0] != "il" for pair in test])  # "il y a deux": not the first
     row["head"] = aligned(models["encoder-only"], rows[plain])
-    row["fresh head"] = aligned(families.OneStack(models["prefix"].config).eval(), rows[plain])
+    row["fresh head"] = aligned(OneStack(models["prefix"].config).eval(), rows[plain])
     seed_everything(seed)
     model = Transformer(Config(len(vocab), n_layers=2, positions="rotary", **SIZES))
     stream = endless(pairs, vocab, vocab, 32, seed=seed)

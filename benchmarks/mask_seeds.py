@@ -24,7 +24,7 @@ from lib.data import PAD, Batch, Pair, Vocabulary, make_batch
 from lib.decoding import greedy
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
-from lib.training import cosine, token_loss, train
+from lib.training import cosine, teacher_forcing, train
 from lib.transformer import Config, Transformer
 from lib.translation import translation_pairs
 
@@ -49,8 +49,10 @@ class FutureForgotten(Transformer):
             return super().forward(*inputs)
 
 
-def loss_on_padding(logits: Tensor, target_out: Tensor) -> Tensor:
-    return F.cross_entropy(logits.flatten(0, 1), target_out.flatten())
+def loss_on_padding(model: Transformer, batch: Batch) -> tuple[Tensor, int]:
+    logits = model(batch.source, batch.source_lengths, batch.target_in)
+    target = batch.target_out.flatten()
+    return F.cross_entropy(logits.flatten(0, 1), target, reduction="sum"), len(target)
 
 
 def mixed_batches(
@@ -94,9 +96,9 @@ def main() -> None:
     )
     config = Config(*map(len, vocabularies), norm="pre", positions="rotary", **SIZES)
     models = {
-        "right": (Transformer, token_loss),
-        "no padding mask": (PaddingForgotten, token_loss),
-        "no causal mask": (FutureForgotten, token_loss),
+        "right": (Transformer, teacher_forcing),
+        "no padding mask": (PaddingForgotten, teacher_forcing),
+        "no causal mask": (FutureForgotten, teacher_forcing),
         "loss on padding": (Transformer, loss_on_padding),
     }
     print("| model | seed | " + " | ".join(COLUMNS) + " |")
@@ -107,9 +109,7 @@ def main() -> None:
             model = model_class(config)
             stream = mixed_batches(training, vocabularies, seed)
             schedule = cosine(arguments.steps, WARMUP)
-            losses = train(
-                model, stream, arguments.steps, LR, schedule=schedule, loss_function=loss
-            )
+            losses = train(model, stream, arguments.steps, LR, schedule=schedule, loss=loss)
             rows = {name: model}
             if name == "right":
                 rows["same, no padding mask in use"] = careless = PaddingForgotten(config)

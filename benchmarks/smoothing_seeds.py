@@ -24,7 +24,7 @@ from lib.data import PAD, Pair, Vocabulary, make_batch
 from lib.decoding import translate
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, label_smoothed_loss, token_loss, train
+from lib.training import cosine, endless, label_smoothed_loss, teacher_forcing, token_loss, train
 from lib.transformer import Config, Transformer
 from lib.translation import translation_pairs
 
@@ -70,10 +70,11 @@ def main() -> None:
             seed_everything(seed)
             model = Transformer(config)
             stream = endless(training, vocab, vocab, BATCH_SIZE, seed=seed)
-            loss = partial(label_smoothed_loss, smoothing=smoothing)
+            criterion = partial(label_smoothed_loss, smoothing=smoothing)
+            loss = partial(teacher_forcing, criterion=criterion)
             start = time.process_time()
             schedule = cosine(given.steps, WARMUP)
-            train(model, stream, given.steps, LR, schedule=schedule, loss_function=loss)
+            train(model, stream, given.steps, LR, schedule=schedule, loss=loss)
             figures = [time.process_time() - start, *measure(model, test, vocab)]
             row = f"| {smoothing} | {seed} | " + " | ".join(f"{x:.4f}" for x in figures) + " |"
             print(row, flush=True)

@@ -21,9 +21,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from ext import book_widgets
 from playwright.sync_api import Page, sync_playwright
 
+from ext import book_widgets
 from kit.attention_layer.softmax_scale import SoftmaxScaleExplorer
 from kit.complexity.complexity_explorer import ComplexityExplorer
 from kit.decoding.beam_explorer import BeamExplorer

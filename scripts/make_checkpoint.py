@@ -1,9 +1,9 @@
-"""Train the model that comes with the book and store it: book/checkpoints/translation.*
+"""Train the model that comes with the book and store it in book/checkpoints/translation.safetensors
 
     python scripts/make_checkpoint.py        (or: make checkpoint)
 
 Two encoder and two decoder layers on the book's translation task, under a minute on one core. The
-last digits of the weights differ between machines; the figures in the JSON file are those of the
+last digits of the weights differ between machines; the figures on the file's card are those of the
 run that made the stored ones.
 """
 
@@ -15,12 +15,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 import torch
 
-from lib.checkpoints import PUBLISHED, save_published
+from lib.checkpoints import PUBLISHED, save_model
 from lib.data import Vocabulary, batches
 from lib.decoding import translate
 from lib.metrics import accuracy_by_length, exact_match
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, token_loss, train
+from lib.training import cosine, endless, train, validation_loss
 from lib.transformer import Config, Transformer
 from lib.translation import translation_pairs
 
@@ -53,6 +53,7 @@ def main() -> None:
     seconds = time.process_time() - start
 
     said = translate(model, test, source_vocab, target_vocab)
+    held_out = batches(test, source_vocab, target_vocab, 250, seed=0)
     by_length = accuracy_by_length(said, test, EDGES)
     figures = {
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -62,15 +63,12 @@ def main() -> None:
         "test_exact_match_by_source_length": {
             f"{b.shortest}-{b.longest}": round(b.accuracy, 4) for b in by_length
         },
-        "test_loss_per_token": round(_loss(model, test, source_vocab, target_vocab), 5),
+        "test_loss_per_token": round(validation_loss(model, held_out), 5),
     }
-    save_published(
-        model,
-        source_vocab,
-        target_vocab,
-        command=COMMAND,
-        task="translation_pairs(): English to French, 20,000 training and 1,500 test sentences",
-        training={
+    about = {
+        "command": COMMAND,
+        "task": "translation_pairs(): English to French, 20,000 training and 1,500 test sentences",
+        "training": {
             "steps": STEPS,
             "batch_size": BATCH_SIZE,
             "lr": LR,
@@ -79,23 +77,12 @@ def main() -> None:
             "seed": SEED,
             "torch": torch.__version__.split("+")[0],
         },
-        figures=figures,
-    )
+        "figures": figures,
+    }
+    save_model(PUBLISHED, model, source_vocab, target_vocab, about)
     for name, figure in figures.items():
         print(f"{name}: {figure}")
     print(f"{PUBLISHED.name}: {PUBLISHED.stat().st_size:,} bytes")
-
-
-@torch.no_grad()
-def _loss(model, pairs, source_vocab, target_vocab) -> float:
-    """Mean loss of a real token, over all pairs."""
-    total = count = 0
-    for batch in batches(pairs, source_vocab, target_vocab, 250, seed=0):
-        tokens = int((batch.target_out != 0).sum())
-        logits = model(batch.source, batch.source_lengths, batch.target_in)
-        total += token_loss(logits, batch.target_out).item() * tokens
-        count += tokens
-    return total / count
 
 
 if __name__ == "__main__":

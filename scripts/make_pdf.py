@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import sys
+from functools import partial
 from html import escape
 from pathlib import Path
 
@@ -22,8 +23,8 @@ from pypdf import PdfReader, PdfWriter
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "book" / "ext"))
-import book_pdf  # noqa: E402
+sys.path.insert(0, str(ROOT / "book"))
+from ext.book_pages import PDF, link_pdf, pdf_size, rewrite  # noqa: E402
 
 MARGIN = {"top": "16mm", "bottom": "18mm", "left": "16mm", "right": "16mm"}
 SCALE = 0.85
@@ -104,5 +105,5 @@ def main(html: Path, target: Path) -> None:
 if __name__ == "__main__":
     given = [Path(argument) for argument in sys.argv[1:3]]
     html = given[0] if given else ROOT / "_build" / "html"
-    main(html, given[1] if len(given) > 1 else html / book_pdf.NAME)
-    book_pdf.link_pages(html)
+    main(html, given[1] if len(given) > 1 else html / PDF)
+    rewrite(html, [partial(link_pdf, size=pdf_size(html))])

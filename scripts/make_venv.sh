@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Makes .venv with Python 3.11 or newer. Debian's Python lacks venv until python3-venv is installed:
-# root gets it installed, others are told the command.
-# Usage: make_venv.sh PYTHON
+# Makes an environment with Python 3.11 or newer, by default .venv. Debian's Python lacks venv until
+# python3-venv is installed: root gets it installed, others are told the command.
+# Usage: make_venv.sh PYTHON [FOLDER]
 set -euo pipefail
 python=$1
+folder=${2:-.venv}
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
   echo "Python 3.11 or newer is needed, got $("$python" --version 2>&1). Try: make PYTHON=python3.12" >&2
@@ -18,4 +19,4 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     exit 1
   fi
 fi
-"$python" -m venv .venv || { rm -rf .venv; exit 1; }
+"$python" -m venv "$folder" || { rm -rf "$folder"; exit 1; }

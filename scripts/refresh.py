@@ -110,6 +110,7 @@ def main() -> int:
     parser.add_argument("--time-only", action="store_true", help="store no outputs")
     arguments = parser.parse_args()
     os.environ["TQDM_DISABLE"] = "1"  # a progress bar is no stored output
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as `make notebooks` compares
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
     kind, facts = machine()
     failed = False

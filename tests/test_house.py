@@ -1,61 +1,475 @@
-"""Rules for the whole library: short modules, taught names, nothing printed, tests beside it."""
+"""Rules for the whole house: what imports what, a small library that chapters use and show, tests
+beside every module. Each rule is a function of the repository's folder that lists what is wrong.
+
+The rules are held against the book, and each against a small house that breaks it.
+"""
 
 import ast
+import json
 import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-import nbformat
 import pytest
 
-from tests.paths import BOOK, LIB, lib_definitions
+from scripts import house
+from tests.paths import ROOT
 
-MODULES = sorted(LIB.rglob("*.py"))
-LINES = 250
-# Tools around the subject: used by chapters, not taught by one.
-TOOLS = ("notebook.py", "plots", "checks", "widgets", "train.py", "train_")
+FILES, LINES, LINES_OF_CODE = range(12, 17), 4000, 400
+LEAST_CHAPTERS = 3
+NUMBERED = re.compile(r"(^|_)(ch|chap|chapters?)_?\d|^_?\d", re.IGNORECASE)
+CHAPTER_LINE = re.compile(r"^\s*Chapters?: *\d", re.MULTILINE)
+Rule = Callable[[Path], list[str]]
+RULES: list[Rule] = []
 
 
-def taught() -> list[str]:
+def rule(function: Rule) -> Rule:
+    RULES.append(function)
+    return function
+
+
+def definitions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.ClassDef]:
+    """The public functions and classes of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            yield node
+
+
+def library(root: Path) -> dict[str, Path]:
+    """The modules of lib, without the package itself."""
+    return {name: path for name, path in house.modules(root).items() if name.startswith("lib.")}
+
+
+@rule
+def imports_point_down(root: Path) -> list[str]:
+    return house.forbidden_imports(root)
+
+
+@rule
+def library_is_small(root: Path) -> list[str]:
+    files = sorted((root / "book" / "lib").rglob("*.py"))
+    problems = []
+    if len(files) not in FILES:
+        problems.append(f"lib has {len(files)} files, not {FILES.start} to {FILES.stop - 1}")
+    if house.lines(files) > LINES:
+        problems.append(f"lib has {house.lines(files)} lines, more than {LINES}")
+    for path in files:
+        if (code := house.lines_of_code(path)) > LINES_OF_CODE:
+            problems.append(f"lib/{path.name} has {code} lines of code, more than {LINES_OF_CODE}")
+    return problems
+
+
+@rule
+def library_serves_several(root: Path) -> list[str]:
     return [
-        name
-        for name, (path, _) in lib_definitions().items()
-        if not str(path.relative_to(LIB)).startswith(TOOLS)
+        f"{module} is used by {len(in_chapters)} chapters ({', '.join(in_chapters)}) and by no "
+        "other module of lib: its place is a kit"
+        for module, (in_chapters, others) in house.users(root).items()
+        if len(in_chapters) < LEAST_CHAPTERS and not any(o.startswith("lib.") for o in others)
     ]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(LIB)))
-def test_module_fits_a_readers_patience(path):
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= LINES
-    assert ast.get_docstring(ast.parse(text)), "a module says what it is"
-    calls = {
-        n.func.id
-        for n in ast.walk(ast.parse(text))
-        if isinstance(n, ast.Call) and hasattr(n.func, "id")
-    }
-    assert "print" not in calls
+@rule
+def modules_say_what_they_are(root: Path) -> list[str]:
+    return [
+        f"{name} has no docstring"
+        for name, path in house.modules(root).items()
+        if not ast.get_docstring(house.tree_of(path))
+    ]
 
 
-@pytest.mark.parametrize("name", sorted(lib_definitions()))
-def test_public_name_has_a_docstring(name):
-    _, node = lib_definitions()[name]
-    assert ast.get_docstring(node)
+def has_tests(path: Path) -> bool:
+    return any(
+        isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        for node in ast.walk(house.tree_of(path))
+    )
 
 
-@pytest.mark.parametrize("name", sorted(taught()))
-def test_name_is_taught_in_the_chapter_it_names(name):
-    path, node = lib_definitions()[name]
-    match = re.search(r"Chapters?:? (\d+)", ast.get_docstring(node))
-    assert match, f"{path.name}: the docstring of {name} names no chapter ('Chapter: 3')"
-    number = int(match.group(1))
-    chapters = list(BOOK.glob(f"{number:02}_*.ipynb"))
-    assert chapters, f"there is no chapter {number}"
-    notebook = nbformat.read(chapters[0], as_version=4)
-    text = "\n".join(cell.source for cell in notebook.cells)
-    assert re.search(rf"\b{name}\b", text), f"chapter {number} does not mention {name}"
+@rule
+def modules_have_tests_beside_them(root: Path) -> list[str]:
+    """A module x has test_x.py or test_x_*.py in the same folder under tests."""
+    problems = []
+    for path in house.modules(root).values():
+        place = path.relative_to(root / "book")
+        folder, name = root / "tests" / place.parent, place.stem.strip("_")
+        found = [*folder.glob(f"test_{name}.py"), *folder.glob(f"test_{name}_*.py")]
+        if path.name != "__init__.py" and not any(map(has_tests, found)):
+            problems.append(f"missing: tests/{place.parent}/test_{name}.py for book/{place}")
+    return problems
 
 
-def test_every_module_has_its_tests():
-    tests = {path.stem for path in (LIB.parent.parent / "tests").rglob("test_*.py")}
-    for path in LIB.glob("*.py"):
-        if path.stem != "__init__":
-            assert f"test_{path.stem}" in tests, f"no tests/unit/test_{path.stem}.py"
+@rule
+def public_names_are_explained(root: Path) -> list[str]:
+    return [
+        f"{module}.{node.name} has no docstring"
+        for module, path in library(root).items()
+        for node in definitions(house.tree_of(path))
+        if not ast.get_docstring(node)
+    ]
+
+
+@rule
+def public_names_are_shown(root: Path) -> list[str]:
+    text = "\n".join(
+        "".join(cell["source"])
+        for path in house.chapters(root).values()
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+    )
+    words = set(re.findall(r"\w+", text))
+    return [
+        f"{module}.{node.name} is mentioned in no chapter"
+        for module, path in library(root).items()
+        for node in definitions(house.tree_of(path))
+        if node.name not in words
+    ]
+
+
+@rule
+def names_are_concepts(root: Path) -> list[str]:
+    """A chapter may move; what it teaches keeps its name, and its docstrings name no number."""
+    problems = []
+    for name, path in house.modules(root).items():
+        problems += [f"{name}: {part}" for part in name.split(".") if NUMBERED.search(part)]
+        for node in ast.walk(house.tree_of(path)):
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+                continue
+            own = getattr(node, "name", "the module")
+            if NUMBERED.search(own):
+                problems.append(f"{name}: {own}")
+            if CHAPTER_LINE.search(ast.get_docstring(node) or ""):
+                problems.append(f"{name}: {own} names a chapter")
+    return problems
+
+
+@rule
+def library_prints_nothing(root: Path) -> list[str]:
+    return [
+        f"{name}, line {node.lineno}: print"
+        for name, path in library(root).items()
+        for node in ast.walk(house.tree_of(path))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
+    ]
+
+
+def used_names(tree: ast.Module) -> set[str]:
+    """Every name that a module reads, and every word of the strings in its annotations."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in ast.walk(tree):
+        for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            for part in ast.walk(annotation) if annotation else ():
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    names |= set(re.findall(r"\w+", part.value))
+    return names
+
+
+@rule
+def nothing_is_passed_on(root: Path) -> list[str]:
+    """No shim: a name is imported where it is used, from where it stands."""
+    problems = []
+    for name, path in house.modules(root).items():
+        tree = house.tree_of(path)
+        used = used_names(tree)
+        for node in ast.walk(tree):
+            targets = node.targets if isinstance(node, ast.Assign) else ()
+            if any(getattr(target, "id", "") == "__all__" for target in targets):
+                problems.append(f"{name} has an __all__")
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                problems += [
+                    f"{name} imports {alias.name} and does not use it"
+                    for alias in node.names
+                    if (alias.asname or alias.name.split(".")[0]) not in used
+                ]
+    return problems
+
+
+@rule
+def every_kit_has_its_chapter(root: Path) -> list[str]:
+    names = set(house.chapters(root))
+    kits = {path.name for path in (root / "book" / "kit").iterdir() if any(path.glob("*.py"))}
+    return [
+        *(f"missing: book/kit/{name} for its chapter" for name in sorted(names - kits)),
+        *(f"missing: a chapter for book/kit/{name}" for name in sorted(kits - names - {"shared"})),
+    ]
+
+
+each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+
+
+@each_rule
+def test_book_keeps_the_rule(rule):
+    problems = rule(ROOT)
+    assert not problems, "; ".join(problems)
+
+
+# --- a small house ------------------------------------------------------------------------------
+
+NAMES = ["attention", "masks", "layers", "data", "loss", "decoding"]
+NAMES += ["metrics", "cache", "words", "scores", "norm", "seeds"]
+CHAPTERS = ("masking", "training", "decoding")
+TEST = '"""Tests."""\n\n\ndef test_it():\n    assert True\n'
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def write_notebook(path: Path, code: str) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# About ", "*".join(NAMES)]},
+        {"cell_type": "code", "source": code.splitlines(keepends=True)},
+    ]
+    write(path, json.dumps({"cells": cells}))
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A house of twelve files in lib, three chapters and a command line, that keeps every rule."""
+    book = tmp_path / "book"
+    for name in NAMES[1:]:
+        write(book / f"lib/{name}.py", f'"""M."""\n\n\ndef {name}():\n    """It."""\n')
+        write(tmp_path / f"tests/lib/test_{name}.py", TEST)
+    attention = (
+        '"""M."""\n\nimport math\n\nfrom lib.masks import masks\n\n\n'
+        'def attention():\n    """It."""\n    return masks(math.pi)\n'
+    )
+    write(book / "lib/attention.py", attention)
+    write(tmp_path / "tests/lib/test_attention_cache.py", TEST)
+    for kit, imports in (
+        ("shared/axes", "from lib.masks import masks"),
+        ("masking/checks", "from kit.shared.axes import axes\nfrom lib import masks"),
+        ("training/plots", "import kit.shared.axes\nimport lib.loss"),
+        ("decoding/plots", "from lib.decoding import decoding"),
+    ):
+        names = re.findall(r"import (\w+)", imports)
+        write(book / f"kit/{kit}.py", f'"""M."""\n\n{imports}\n\naxes = {", ".join(names)}\n')
+        write(tmp_path / f"tests/kit/{kit.replace('/', '/test_')}.py", TEST)
+    for module, text in (("__main__", ""), ("options", "from lib.data import data\n\nx = data\n")):
+        write(book / f"train/{module}.py", f'"""M."""\n\n{text}')
+        write(tmp_path / f"tests/train/test_{module.strip('_')}.py", TEST)
+    for number, name in enumerate(CHAPTERS, start=1):
+        code = "\n".join(f"from lib.{module} import {module}" for module in NAMES)
+        more = "\nimport train.options\nfrom kit.training import plots" * (name == "training")
+        write_notebook(book / f"{number:02}_{name}.ipynb", code + more)
+    return tmp_path
+
+
+def append(path: str, text: str) -> Callable[[Path], None]:
+    """Add a line to a file of the house, or begin the file with it."""
+
+    def spoil(root: Path) -> None:
+        old = (root / path).read_text(encoding="utf-8") if (root / path).exists() else '"""M."""\n'
+        write(root / path, f"{old}\n{text}\n")
+
+    return spoil
+
+
+def remove(*paths: str) -> Callable[[Path], None]:
+    def spoil(root: Path) -> None:
+        for path in paths:
+            (root / path).unlink()
+
+    return spoil
+
+
+def rewrite(path: str, text: str) -> Callable[[Path], None]:
+    return lambda root: write(root / path, text)
+
+
+def notebook(path: str, code: str) -> Callable[[Path], None]:
+    return lambda root: write_notebook(root / path, code)
+
+
+def unused_in(*chapters: str) -> Callable[[Path], None]:
+    """Let these chapters do without lib.seeds."""
+
+    def spoil(root: Path) -> None:
+        for path in chapters:
+            text = (root / path).read_text(encoding="utf-8")
+            write(root / path, text.replace("from lib.seeds import seeds", "seeds = 0"))
+
+    return spoil
+
+
+@each_rule
+def test_small_house_keeps_the_rule(rule, small):
+    assert rule(small) == []
+
+
+SPOILT = [
+    (
+        imports_point_down,
+        append("book/lib/masks.py", "import kit.shared.axes"),
+        "lib.masks imports kit.shared.axes",
+    ),
+    (
+        imports_point_down,
+        append("book/lib/masks.py", "def f():\n    from train import options"),
+        "lib.masks imports train.options",
+    ),
+    (
+        imports_point_down,
+        append("book/lib/masks.py", 'import_module("tests.paths")'),
+        "lib.masks imports tests.paths",
+    ),
+    (
+        imports_point_down,
+        append("book/kit/shared/axes.py", "from kit.masking import checks"),
+        "kit.shared.axes imports kit.masking.checks",
+    ),
+    (
+        imports_point_down,
+        append("book/kit/masking/checks.py", "from kit.training.plots import axes"),
+        "kit.masking.checks imports kit.training.plots",
+    ),
+    (
+        imports_point_down,
+        append("book/kit/masking/checks.py", "from ..training import plots"),
+        "kit.masking.checks imports kit.training.plots",
+    ),
+    (
+        imports_point_down,
+        append("book/kit/masking/checks.py", "import train.options"),
+        "kit.masking.checks imports train.options",
+    ),
+    (
+        imports_point_down,
+        append("book/train/options.py", "from kit.shared.axes import axes"),
+        "train.options imports kit.shared.axes",
+    ),
+    (
+        imports_point_down,
+        notebook("book/01_masking.ipynb", "import train.options"),
+        "01_masking.ipynb imports train.options",
+    ),
+    (
+        imports_point_down,
+        notebook("book/02_training.ipynb", "import train.run"),
+        "02_training.ipynb imports train.run",
+    ),
+    (
+        imports_point_down,
+        notebook("book/01_masking.ipynb", "from kit.training import plots"),
+        "01_masking.ipynb imports kit.training.plots",
+    ),
+    (library_is_small, remove("book/lib/seeds.py"), "lib has 11 files, not 12 to 16"),
+    (
+        library_is_small,
+        append("book/lib/seeds.py", "x = 1\n" * 401),
+        "lib/seeds.py has 402 lines of code, more than 400",
+    ),
+    (library_is_small, append("book/lib/seeds.py", "# why\n" * 4000), "more than 4000"),
+    (
+        library_serves_several,
+        unused_in("book/01_masking.ipynb"),
+        "lib.seeds is used by 2 chapters (training, decoding)",
+    ),
+    (
+        modules_say_what_they_are,
+        rewrite("book/train/options.py", "x = 1\n"),
+        "train.options has no docstring",
+    ),
+    (
+        modules_have_tests_beside_them,
+        remove("tests/lib/test_seeds.py", "tests/kit/masking/test_checks.py"),
+        "missing: tests/lib/test_seeds.py for book/lib/seeds.py",
+    ),
+    (
+        modules_have_tests_beside_them,
+        rewrite("tests/kit/masking/test_checks.py", "x = 1\n"),
+        "missing: tests/kit/masking/test_checks.py for book/kit/masking/checks.py",
+    ),
+    (
+        modules_have_tests_beside_them,
+        remove("tests/train/test_main.py"),
+        "missing: tests/train/test_main.py for book/train/__main__.py",
+    ),
+    (
+        public_names_are_explained,
+        append("book/lib/seeds.py", "def norm():\n    pass"),
+        "lib.seeds.norm has no docstring",
+    ),
+    (
+        public_names_are_shown,
+        append("book/lib/seeds.py", 'def unseen():\n    """It."""'),
+        "lib.seeds.unseen is mentioned in no chapter",
+    ),
+    (
+        names_are_concepts,
+        append("book/kit/masking/chapter6.py", "x = 1"),
+        "kit.masking.chapter6: chapter6",
+    ),
+    (
+        names_are_concepts,
+        append("book/lib/seeds.py", "def plot_ch06():\n    pass"),
+        "lib.seeds: plot_ch06",
+    ),
+    (
+        names_are_concepts,
+        append("book/lib/seeds.py", 'def f():\n    """It.\n\n    Chapter: 3\n    """'),
+        "lib.seeds: f names a chapter",
+    ),
+    (
+        library_prints_nothing,
+        append("book/lib/seeds.py", "def f():\n    print(1)"),
+        "lib.seeds, line 8: print",
+    ),
+    (
+        nothing_is_passed_on,
+        append("book/lib/__init__.py", "from lib.masks import masks"),
+        "lib imports masks and does not use it",
+    ),
+    (
+        nothing_is_passed_on,
+        append("book/lib/seeds.py", "from lib.masks import masks as masks"),
+        "lib.seeds imports masks and does not use it",
+    ),
+    (
+        nothing_is_passed_on,
+        append("book/lib/seeds.py", '__all__ = ["seeds"]'),
+        "lib.seeds has an __all__",
+    ),
+    (
+        every_kit_has_its_chapter,
+        remove("book/01_masking.ipynb"),
+        "missing: a chapter for book/kit/masking",
+    ),
+    (
+        every_kit_has_its_chapter,
+        notebook("book/04_norms.ipynb", ""),
+        "missing: book/kit/norms for its chapter",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "spoil", "message"),
+    SPOILT,
+    ids=[f"{r.__name__}-{i}" for i, (r, *_) in enumerate(SPOILT)],
+)
+def test_spoilt_house_breaks_the_rule(rule, spoil, message, small):
+    spoil(small)
+    assert message in "; ".join(rule(small))
+
+
+def test_every_rule_is_seen_to_fail():
+    assert {rule for rule, *_ in SPOILT} == set(RULES)
+
+
+def test_all_that_is_missing_stands_in_one_message(small):
+    remove("tests/lib/test_seeds.py", "tests/kit/masking/test_checks.py")(small)
+    assert (
+        modules_have_tests_beside_them(small)
+        == [
+            "missing: tests/kit/masking/test_checks.py for book/kit/masking/checks.py",
+            "missing: tests/lib/test_seeds.py for book/lib/seeds.py",
+        ]
+        or len(modules_have_tests_beside_them(small)) == 2
+    )
+
+
+def test_a_use_by_another_module_of_lib_is_enough(small):
+    unused_in(*(f"book/0{n}_{name}.ipynb" for n, name in enumerate(CHAPTERS, start=1)))(small)
+    assert library_serves_several(small)
+    append("book/lib/norm.py", "from lib.seeds import seeds\n\nx = seeds")(small)
+    assert library_serves_several(small) == []

@@ -72,7 +72,7 @@ def bins() -> list[dict]:
 
 def traced(n_layers: int = 1, heads: int = 2, longest: int = 0) -> tuple[dict, list[dict]]:
     """Traced sentences of 3 and 4 tokens, of 5 and 2, and of `longest` on both sides if given."""
-    sizes = {"d_model": 6, "n_heads": heads, "d_ff": 7, "n_layers": n_layers}
+    sizes = {"d_model": 3 * heads, "n_heads": heads, "d_ff": 7, "n_layers": n_layers}
     sizes |= {"source_vocab": 29, "target_vocab": 31, "pre_norm": True}
     stages = stages_of(n_layers, True)
     found = []

@@ -15,6 +15,8 @@ from fontTools import subset
 from fontTools.ttLib import TTFont
 from fontTools.ttLib.tables._g_l_y_f import USE_MY_METRICS
 
+from ext.book_mathml import styled
+
 
 def package(name: str) -> Path:
     """The folder of an installed package, which is not imported: only its files are wanted."""
@@ -29,8 +31,6 @@ ICON_FONTS = Path("vendor", "fontawesome", "webfonts")
 TEXT_FONTS = package("font_source_serif_pro") / "files"
 TEXT_FACES = {"text": "Regular", "text-italic": "It", "text-bold": "Semibold"}
 LATIN = {chr(code) for code in (*range(0x20, 0x7F), *range(0xA0, 0x180))}
-# A browser sets a one-letter identifier in the italic alphabet: (first, last, first in italic).
-ITALICS = (("A", "Z", 0x1D434), ("a", "z", 0x1D44E), ("Α", "Ω", 0x1D6E2), ("α", "ω", 0x1D6FC))
 
 
 def cut_font(source: Path, target: Path, characters: Iterable[str], features: list[str]) -> None:
@@ -62,14 +62,10 @@ def keep_widths(font: TTFont) -> None:
 
 
 def math_characters(pages: Iterable[str]) -> set[str]:
+    """Those that formulas hold, and their italics, in which a browser sets a name of one letter."""
     formulas = (part for page in pages for part in re.findall(r"<math.*?</math>", page, re.DOTALL))
     shown = {c for part in formulas for c in html.unescape(re.sub(r"<[^>]*>", "", part))}
-    italic = {
-        chr(start + ord(c) - ord(first))
-        for c in shown
-        for first, last, start in ITALICS
-        if first <= c <= last
-    }
+    italic = {styled("italic", c) for c in shown}
     return shown | italic | set("ℎ√")  # h stands outside its alphabet; a root is an element
 
 
@@ -95,11 +91,8 @@ def drop_icons(style: str, used: set[str]) -> str:
     return ICON_RULE.sub(lambda m: m.group() if chr(int(m.group(1), 16)) in used else "", style)
 
 
-def cut_all(app, exception) -> None:
-    if exception or app.builder.format != "html":
-        return
-    static = Path(app.outdir) / "_static"
-    pages = [path.read_text(encoding="utf-8") for path in Path(app.outdir).rglob("*.html")]
+def cut_all(static: Path, pages: list[str]) -> None:
+    """Write to the built folder `static` the fonts and the theme's styles that the pages need."""
     theme = (THEME / THEME_SHEET).read_text(encoding="utf-8")  # the copy may be cut already
     others = (path for path in static.rglob("*.css") if path != static / THEME_SHEET)
     styles = [theme, *(path.read_text(encoding="utf-8") for path in others)]
@@ -113,8 +106,3 @@ def cut_all(app, exception) -> None:
     (static / THEME_SHEET).write_text(drop_icons(theme, {*icons}), encoding="utf-8")
     for source in (THEME / ICON_FONTS).glob("*.woff2"):
         cut_font(source, static / ICON_FONTS / source.name, icons, features=[])
-
-
-def setup(app):
-    app.connect("build-finished", cut_all)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

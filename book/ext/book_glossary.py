@@ -20,9 +20,8 @@ from sphinx_exercise.nodes import exercise_node, solution_node
 
 GLOSSARY = "book/glossary"
 TABLE = "book/terms.yml"
-# Running text is a paragraph that stands in none of these, and in it what stands in none of those.
+# Running text is a paragraph that stands in none of these, and in it what is not marked up.
 ASIDE = (nodes.Admonition, nodes.sidebar, nodes.table, exercise_node, solution_node)
-MARKED = (nodes.literal, nodes.math, nodes.reference, nodes.strong, nodes.emphasis, nodes.raw)
 
 
 class term_link(nodes.General, nodes.Inline, nodes.TextElement):
@@ -128,10 +127,3 @@ def depart_link(translator, node: term_link) -> None:
     name, text = node["tip"]
     tip = f'<span class="term-tip" role="tooltip" id="tip-{name}" hidden>{escape(text)}</span>'
     translator.body.append(f"</a>{tip}</span>")
-
-
-def setup(app):
-    app.add_node(term_link, html=(visit_link, depart_link))
-    app.connect("doctree-read", on_read)
-    app.connect("doctree-resolved", on_resolved)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

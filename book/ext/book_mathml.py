@@ -5,10 +5,13 @@ formula that it cannot read stops the build. Browsers set MathML themselves, wit
 `book_fonts` cuts to measure.
 """
 
+import contextlib
 import functools
 import html
+import itertools
 import json
 import re
+import unicodedata
 from pathlib import Path
 
 import sphinxcontrib
@@ -21,12 +24,7 @@ KATEX = Path(next(iter(sphinxcontrib.__path__))) / "katex.min.js"
 OPTIONS = {"output": "mathml", "throwOnError": True, "strict": False}
 
 # MathML Core has no mathvariant but "normal": such letters are written as their own characters.
-# For each alphabet: its A, a and 0, and the letters that stand elsewhere in Unicode.
-ALPHABETS = {
-    "bold": (0x1D400, 0x1D41A, 0x1D7CE, {}),
-    "double-struck": (0x1D538, 0x1D552, 0x1D7D8, dict(zip("CHNPQRZ", "ℂℍℕℙℚℝℤ", strict=True))),
-    "script": (0x1D49C, 0x1D4B6, None, dict(zip("BEFHILMR", "ℬℰℱℋℐℒℳℛ", strict=True))),
-}
+ALPHABETS = ("bold", "double-struck", "script")
 
 
 @functools.cache
@@ -68,13 +66,14 @@ def plain_variant(match: re.Match) -> str:
 
 
 def styled(variant: str, letter: str) -> str:
-    *starts, exceptions = ALPHABETS[variant]
-    if letter in exceptions:
-        return exceptions[letter]
-    for first, start, count in zip("Aa0", starts, (26, 26, 10), strict=True):
-        offset = ord(letter) - ord(first)
-        if start and 0 <= offset < count:
-            return chr(start + offset)
+    """The letter or digit in that alphabet, found by its name in Unicode; itself if there is none.
+
+    Most such letters are called "mathematical", and older ones as "double-struck capital R" is.
+    """
+    name = re.sub("(LATIN|GREEK|LETTER) ", "", unicodedata.name(letter, ""))
+    for prefix in ("MATHEMATICAL ", ""):
+        with contextlib.suppress(KeyError):
+            return unicodedata.lookup(f"{prefix}{variant.upper()} {name}")
     return letter
 
 
@@ -85,7 +84,7 @@ def align_columns(match: re.Match) -> str:
     aligned = "right left" in " ".join(sides)  # an equation array: no gap at the "="
 
     def row(cells: re.Match) -> str:
-        column = iter(sides + [sides[-1]] * 20)
+        column = itertools.chain(sides, itertools.repeat(sides[-1]))
 
         def cell(_: re.Match) -> str:
             side = next(column)
@@ -115,8 +114,3 @@ def visit_block(translator, node: nodes.math_block) -> None:
     attributes = f'{identifiers} class="math-block" tabindex="0" role="group" aria-label="formula"'
     translator.body.append(f"<div{attributes}>{math}{number}</div>\n")
     raise nodes.SkipNode
-
-
-def setup(app):
-    app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,13 +1,13 @@
 """Makes the pages findable: a description each, a card for those who share one, a map of the site.
 
 The address of the published book is one setting, `html.baseurl` in `_config.yml`; Sphinx makes the
-canonical links from it. Without it this part of the build does nothing.
+canonical links from it.
 """
 
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from urllib.parse import urljoin
-from xml.sax.saxutils import escape as xml_escape
 
 from docutils import nodes
 
@@ -29,13 +29,11 @@ def description(doctree: nodes.document | None) -> str:
 
 def on_page(app, page, template, context, doctree) -> None:
     """Add the tags to the head of a page that is written from a text."""
-    base = app.config.html_baseurl
-    if not base or doctree is None:
+    if doctree is None:
         return
-    root = page == app.config.root_doc
-    title = app.config.html_title or app.config.project
+    base, title = app.config.html_baseurl, app.config.html_title
     facts = {
-        "og:type": "website" if root else "article",
+        "og:type": "website" if page == app.config.root_doc else "article",
         "og:site_name": title,
         "og:title": context.get("title") or title,
         "og:description": description(doctree),
@@ -54,23 +52,10 @@ def on_page(app, page, template, context, doctree) -> None:
     context["metatags"] = context.get("metatags", "") + "\n".join(tags)
 
 
-def write_sitemap(app, exception) -> None:
-    """List every page for search engines."""
-    base = app.config.html_baseurl
-    if exception is not None or app.builder.format != "html" or not base:
-        return
-    pages = sorted(app.env.found_docs)
-    rows = [f"<url><loc>{xml_escape(urljoin(base, f'{page}.html'))}</loc></url>" for page in pages]
-    Path(app.outdir, "sitemap.xml").write_text(
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
-        + "\n".join(rows)
-        + "\n</urlset>\n",
-        encoding="utf-8",
-    )
-
-
-def setup(app):
-    app.connect("html-page-context", on_page)
-    app.connect("build-finished", write_sitemap)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+def write_sitemap(out: Path, base: str, pages: Iterable[str]) -> None:
+    """List every page for search engines, in the folder `out`."""
+    addresses = (escape(urljoin(base, f"{page}.html")) for page in sorted(pages))
+    rows = "".join(f"<url><loc>{address}</loc></url>\n" for address in addresses)
+    text = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{rows}</urlset>\n'
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n'
+    (out / "sitemap.xml").write_text(head + text, encoding="utf-8")

@@ -1,8 +1,7 @@
 """Lists what was run: the directive `{chapter-runs}` makes a table of benchmarks/chapters.json.
 
 The record maps the name of a chapter's file to its runs, `{"cpu": run, "gpu": run}`. A run holds
-seconds, date, python, torch and device; any of them may be missing. A bare number, as in older
-records, is the seconds of a run on a CPU.
+seconds, date, python, torch and device; any of them may be missing.
 """
 
 import json
@@ -19,19 +18,9 @@ HEADER = ("chapter", "on", "seconds", "Python", "torch", "machine", "date")
 UNKNOWN = "–"
 
 
-def runs(entry: object) -> dict[str, dict]:
-    """The runs of one chapter by kind, out of the record's present or older form."""
-    if isinstance(entry, int | float):
-        return {"cpu": {"seconds": entry}}
-    if not isinstance(entry, dict):
-        return {}
-    return {kind: entry[kind] for kind in KINDS if isinstance(entry.get(kind), dict)}
-
-
 def read_record(path: Path = RECORD) -> dict[str, dict[str, dict]]:
     """The runs of every chapter; none if there is no record yet."""
-    entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return {name: runs(entry) for name, entry in entries.items()}
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def title(path: Path) -> str:
@@ -50,18 +39,17 @@ def rows(record: dict[str, dict[str, dict]], chapters: list[Path]) -> list[tuple
     for path in chapters:
         known = record.get(path.name) or {"": {}}
         for kind, run in known.items():
-            seconds = run.get("seconds")
-            shown = f"{seconds:.0f}" if isinstance(seconds, int | float) else UNKNOWN
-            others = (str(run.get(field) or UNKNOWN) for field in FIELDS)
+            seconds = f"{run['seconds']:.0f}" if "seconds" in run else UNKNOWN
+            others = (run.get(field) or UNKNOWN for field in FIELDS)
             name = f"{int(path.name[:2])}. {title(path)}"
-            table.append((name, KINDS.get(kind, UNKNOWN), shown, *others))
+            table.append((name, KINDS.get(kind, UNKNOWN), seconds, *others))
     return table
 
 
 def summary(record: dict[str, dict[str, dict]], chapters: list[Path]) -> str:
     """What the table comes to, in sentences."""
-    seconds = [record.get(path.name, {}).get("cpu", {}).get("seconds") for path in chapters]
-    known = [value for value in seconds if isinstance(value, int | float)]
+    runs = [record.get(path.name, {}).get("cpu", {}) for path in chapters]
+    known = [run["seconds"] for run in runs if "seconds" in run]
     on_gpu = [path for path in chapters if "gpu" in record.get(path.name, {})]
     text = f"On a CPU, {len(known)} of {len(chapters)} chapters were timed"
     text += f": together {sum(known) / 60:.0f} minutes. " if known else ". "
@@ -71,7 +59,7 @@ def summary(record: dict[str, dict[str, dict]], chapters: list[Path]) -> str:
 
 
 class ChapterRuns(SphinxDirective):
-    """The table, and the sentences that sum it up."""
+    """The sentences that sum the runs up, and the table."""
 
     def run(self) -> list[nodes.Node]:
         folder = Path(self.env.doc2path(self.env.docname)).parent
@@ -79,22 +67,7 @@ class ChapterRuns(SphinxDirective):
         for path in (RECORD, *chapters):
             self.env.note_dependency(str(path))
         record = read_record()
-        return [
-            nodes.paragraph(text=summary(record, chapters)),
-            self.table(rows(record, chapters)),
-        ]
-
-    def table(self, body: list[tuple[str, ...]]) -> nodes.table:
-        group = nodes.tgroup(cols=len(HEADER))
-        group += [nodes.colspec(colwidth=1) for _ in HEADER]
-        group += nodes.thead("", self.row(HEADER))
-        group += nodes.tbody("", *map(self.row, body))
-        return nodes.table("", group, classes=["chapter-runs"])
-
-    def row(self, cells: tuple[str, ...]) -> nodes.row:
-        return nodes.row("", *(nodes.entry("", nodes.paragraph(text=text)) for text in cells))
-
-
-def setup(app):
-    app.add_directive("chapter-runs", ChapterRuns)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+        table = [HEADER, ["---"] * len(HEADER), *rows(record, chapters)]
+        lines = (f"| {' | '.join(cells)} |" for cells in table)
+        text = "\n".join([summary(record, chapters), "", "{.chapter-runs}", *lines])
+        return self.parse_text_to_nodes(text)

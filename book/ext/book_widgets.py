@@ -18,11 +18,13 @@ The directive `{widget} NAME` shows, on a page without code, the widget that a c
 
 import json
 import re
-import runpy
+import shutil
 from pathlib import Path
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
+
+from kit.transformer.packing import pack_file  # needs Python alone
 
 KIT = Path(__file__).resolve().parent.parent / "kit"
 SHARED = ("math", "ui", "controls", "walk", "raster", "grid", "chart")
@@ -83,29 +85,27 @@ def emit_assets(out_dir: Path) -> list[str]:
     scripts = {name: widget_script(name, folder) for name, folder in found.items()}
     for name, text in (scripts | {"shared": shared_script()}).items():
         (out_dir / f"{name}.js").write_text(text, encoding="utf-8")
-    packing = runpy.run_path(str(KIT / "transformer" / "packing.py"))  # needs Python alone
     (out_dir / "models").mkdir(exist_ok=True)
     for path in CHECKPOINTS.glob("*.safetensors"):
-        packed = packing["pack_file"](path)
+        packed = pack_file(path)
         (out_dir / "models" / f"{packed.id}.js").write_text(packed.script(), encoding="utf-8")
-    style = (KIT / "shared" / "base.css").read_text(encoding="utf-8")
-    (out_dir / "base.css").write_text(style, encoding="utf-8")
+    shutil.copy(KIT / "shared" / "base.css", out_dir)
     return list(found)
 
 
 def on_builder(app) -> None:
     if app.builder.format == "html":
-        app.book_widgets = emit_assets(Path(app.outdir) / "_static" / "widgets")
+        emit_assets(Path(app.outdir) / "_static" / "widgets")
 
 
 def on_page(app, page, template, context, doctree) -> None:
     """Name on a page the scripts of the widgets that stand on it, and no others."""
     used = sorted(set(USED.findall(context.get("body") or "")))
-    if not used or app.builder.format != "html":
+    if not used:
         return
-    for name in used:
-        if name not in app.book_widgets:
-            raise ValueError(f"expected a widget of the book on page {page}, got {name!r}")
+    unknown = [name for name in used if name not in widgets()]
+    if unknown:
+        raise ValueError(f"expected widgets of the book on page {page}, got {unknown}")
     app.add_css_file("widgets/base.css")
     for file in ("widget-host", "widgets/shared", *(f"widgets/{name}" for name in used)):
         app.add_js_file(f"{file}.js", loading_method="defer")
@@ -138,10 +138,3 @@ class StoredWidget(SphinxDirective):
             raise self.error(str(error)) from error
         self.env.note_dependency(str(path))
         return [nodes.raw("", html, format="html")]
-
-
-def setup(app):
-    app.add_directive("widget", StoredWidget)
-    app.connect("builder-inited", on_builder)
-    app.connect("html-page-context", on_page)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,7 +6,6 @@ cross-attention alike, and a look at every map of a model (`attention_maps`).
 What is not: masks, which are made in `lib.masks`; positions, residuals and norms."""
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -15,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from lib.masks import fit_mask
+from lib.positions import Positions
 
 FIRST_ROOM = 32  # positions; doubled whenever it is full
 
@@ -77,10 +77,14 @@ class KeyValueCache:
     The room is allocated ahead and doubled when full, so that n steps copy O(n) numbers in all;
     joining old and new at each step would copy O(n^2). `length` counts the positions stored.
 
+    Args: grows, True for self-attention, whose keys become more with each step. False for
+        cross-attention: its keys, those of the source, are stored once and then only read.
+
     Source: ours; the idea is as old as decoding with the Transformer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, grows: bool = True) -> None:
+        self.grows = grows
         self.length = 0
         self._key = self._value = torch.empty(0, 0, 0, 0)
 
@@ -91,8 +95,13 @@ class KeyValueCache:
 
         Shapes: key (batch, heads, new, d_k), value (batch, heads, new, d_v). Returns
             (batch, heads, length, d_k) and (batch, heads, length, d_v), views of the store.
-        Errors: ValueError for another batch than before.
+        Errors: ValueError for another batch than before, or a cache that is full and does not grow.
         """
+        if self.length and not self.grows:
+            raise ValueError(
+                f"expected a cache that grows, got one with grows=False that holds {self.length} "
+                "positions; read it"
+            )
         if self.length and len(key) != len(self._key):
             raise ValueError(
                 f"expected a batch of {len(self._key)} as at the first step, got {len(key)}; "
@@ -117,7 +126,7 @@ class KeyValueCache:
         """Return a cache that holds these sequences of the batch, in this order, each any number of
         times: a beam goes on with some hypotheses and drops others.
         """
-        chosen = KeyValueCache()
+        chosen = KeyValueCache(grows=self.grows)
         chosen.length = self.length
         chosen._key, chosen._value = self._key[rows], self._value[rows]
         return chosen
@@ -143,7 +152,8 @@ class MultiHeadAttention(nn.Module):
         d_model / n_heads unless given. d_query_in, d_key_in, d_value_in, the widths of the inputs,
         and d_out, that of the output, are d_model unless given (d_value_in: d_key_in). bias adds a
         bias to each of the four projections. dropout acts on the attention weights, in training;
-        the paper has none there.
+        the paper has none there. positions, a scheme of `lib.positions` that turns queries and keys
+        or adds to the scores, for self-attention; the layers of a stack share one.
     Errors: ValueError if n_heads does not divide d_model where d_k or d_v follows from it.
     Source: Attention Is All You Need, section 3.2.2.
     """
@@ -161,6 +171,7 @@ class MultiHeadAttention(nn.Module):
         d_out: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
+        positions: Positions | None = None,
     ):
         super().__init__()
         if n_heads < 1:
@@ -172,6 +183,7 @@ class MultiHeadAttention(nn.Module):
             )
         self.n_heads = n_heads
         self.dropout = dropout
+        self.positions = positions
         d_k = d_model // n_heads if d_k is None else d_k
         d_v = d_model // n_heads if d_v is None else d_v
         d_query_in = d_model if d_query_in is None else d_query_in
@@ -197,8 +209,6 @@ class MultiHeadAttention(nn.Module):
         x_value: Float[Tensor, "batch key d_value_in"] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
         *,
-        rotate: Callable[[Tensor], Tensor] | None = None,
-        bias: Float[Tensor, "..."] | None = None,
         cache: KeyValueCache | None = None,
         return_weights: bool = False,
     ) -> (
@@ -211,29 +221,30 @@ class MultiHeadAttention(nn.Module):
             unless given; x_value (batch, key, d_value_in), x_key itself unless given. mask (query,
             key), (batch, query, key) or (batch, heads, query, key), each axis full or 1. Returns
             (batch, query, d_out), with the weights (batch, heads, query, key) if asked.
-        Args: rotate and bias, from `lib.positions`: the first turns queries and keys, the second
-            is added to the scores. cache, while decoding: self-attention adds the new keys and
-            values to it and attends to all it holds; cross-attention fills it at the first call
-            and reads it at the next ones.
+        Args: cache, while decoding: one that grows gets the new keys and values, and the queries
+            attend to all that it holds; another is filled by the first call, read by the next ones.
         Errors: ValueError for widths, lengths or a mask that do not fit.
         Source: Attention Is All You Need, section 3.2.2.
         """
-        known = x_key is not None and cache is not None and cache.length > 0
+        offset = cache.length if cache is not None and cache.grows else 0
         x_key = x_query if x_key is None else x_key
         x_value = x_key if x_value is None else x_value
         query = self._split_heads(self._project("w_q", x_query))  # (batch, heads, query, d_k)
-        if rotate is not None:
-            query = rotate(query)
-        if known:
+        if self.positions is not None:
+            query = self.positions.rotate(query, offset)
+        if cache is not None and cache.length and not cache.grows:
             key, value = cache.read()
         else:
             key = self._split_heads(self._project("w_k", x_key))  # (batch, heads, key, d_k)
             value = self._split_heads(self._project("w_v", x_value))  # (batch, heads, key, d_v)
-            if rotate is not None:
-                key = rotate(key)
+            if self.positions is not None:
+                key = self.positions.rotate(key, offset)
             if cache is not None:
                 key, value = cache.append(key, value)
-        result = scaled_dot_product_attention(
+        bias = None
+        if self.positions is not None:
+            bias = self.positions.bias(query.shape[-2], key.shape[-2])
+        attended = scaled_dot_product_attention(
             query,
             key,
             value,
@@ -242,10 +253,10 @@ class MultiHeadAttention(nn.Module):
             dropout=self.dropout if self.training else 0.0,
             return_weights=return_weights,
         )
-        heads, weights = result if return_weights else (result, None)
+        heads, weights = attended if isinstance(attended, tuple) else (attended, None)
         # (batch, heads, query, d_v) -> (batch, query, heads, d_v) -> (batch, query, heads * d_v)
         output = self.w_o(heads.transpose(1, 2).flatten(2))  # (batch, query, d_out)
-        return (output, weights) if return_weights else output
+        return output if weights is None else (output, weights)
 
     def _split_heads(self, x: Tensor) -> Tensor:
         """(batch, time, heads * d) -> (batch, time, heads, d) -> (batch, heads, time, d)."""

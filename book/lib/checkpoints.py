@@ -13,7 +13,7 @@ import json
 import os
 import pickle
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors import torch as safetensors
-from torch import nn
+from torch import Tensor, nn
 
 from lib.data import BatchStream, Vocabulary
 from lib.subword import vocabulary_from_json, vocabulary_to_json
@@ -30,8 +30,6 @@ from lib.transformer import Config, Transformer
 
 FORMAT = 1  # raised when a file of the old kind can no longer be read
 PUBLISHED = Path(__file__).resolve().parent.parent / "checkpoints" / "translation.safetensors"
-SPECIAL = 4  # PAD, BOS, EOS and UNK, which every vocabulary begins with
-REMEDY = "fetch the book's files again, or make them: python scripts/make_checkpoint.py"
 
 
 def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
@@ -63,7 +61,7 @@ def save_checkpoint(
     whatever else the run wants back: numbers, strings, lists and dictionaries of them.
     Errors: ValueError for an `extra` that could not be read back safely.
     """
-    name, keys, *rest = np.random.get_state()  # noqa: NPY002 (the state of the global generator)
+    name, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 (the global generator)
     state = {
         "format": FORMAT,
         "step": step,
@@ -72,7 +70,7 @@ def save_checkpoint(
         "position": tuple(stream.position) if stream else None,
         "generators": {
             "python": random.getstate(),
-            "numpy": (name, keys.tolist(), *rest),
+            "numpy": (name, np.asarray(keys).tolist(), *rest),
             "torch": torch.get_rng_state(),
             "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
         },
@@ -159,7 +157,9 @@ def save_model(
 ) -> None:
     """Write a trained Transformer to one safetensors file: weights, sizes and vocabularies.
 
-    A matrix that is used twice is kept once. `about` may hold more, as in `save_checkpoint`.
+    The file's metadata hold a card: configuration, both vocabularies, `about` (whatever else shall
+    be known, as `extra` in `save_checkpoint`) and a checksum of the weights. A matrix that is used
+    twice is kept once.
     """
     card = {
         "format": FORMAT,
@@ -167,9 +167,31 @@ def save_model(
         "source_vocab": vocabulary_to_json(source_vocab),
         "target_vocab": vocabulary_to_json(target_vocab),
         "about": _plain(about or {}),
+        "sha256": _checksum(model.state_dict().values()),
     }
-    metadata = {"card": json.dumps(card)}
+    metadata = {"card": json.dumps(card, ensure_ascii=False)}
     write_whole(path, lambda part: safetensors.save_model(model, str(part), metadata))
+
+
+def _read_card(path: str | Path) -> dict[str, Any]:
+    """Read what `save_model` wrote beside the weights, before any weight is read.
+
+    Errors: ValueError for a file that `save_model` did not write; FileNotFoundError.
+    """
+    try:
+        with safe_open(str(path), "pt") as file:
+            card = json.loads((file.metadata() or {}).get("card", "{}"))
+    except SafetensorError as error:
+        raise ValueError(
+            f"{path}: expected a safetensors file, got another one or a part of one: {error}"
+        ) from error
+    if card.get("format") != FORMAT:
+        raise ValueError(
+            f"{path}: expected a model that save_model has written, got other weights; an older "
+            "model of the book, with its words in a JSON file beside it, is made again by "
+            "python scripts/make_checkpoint.py"
+        )
+    return card
 
 
 def load_model(
@@ -178,105 +200,46 @@ def load_model(
     """Build the Transformer that `save_model` kept: ready to translate, in evaluation mode.
 
     Returns: the model, the source's vocabulary and the target's.
-    Errors: ValueError for a file that `save_model` did not write; FileNotFoundError.
+    Errors: ValueError for a file that `save_model` did not write, or one whose weights have changed
+    since; FileNotFoundError.
     """
-    try:
-        with safe_open(str(path), "pt") as file:
-            card = json.loads((file.metadata() or {}).get("card", "{}"))
-    except SafetensorError as error:
-        raise ValueError(
-            f"{path}: expected a safetensors file, got another one: {error}"
-        ) from error
-    if card.get("format") != FORMAT:
-        raise ValueError(f"{path}: expected a model that save_model has written, got other weights")
+    card = _read_card(path)
+    if "sha256" in card:  # files of earlier versions have none
+        wanted, found = card["sha256"], _checksum(safetensors.load_file(path).values())
+        if found != wanted:
+            raise ValueError(
+                f"{path}: expected weights with the checksum {wanted[:12]}..., got {found[:12]}"
+                "...: the file is damaged; fetch or make it again"
+            )
     model = Transformer(Config(**card["config"]))
     safetensors.load_model(model, str(path))
-    vocabularies = [vocabulary_from_json(card[side]) for side in ("source_vocab", "target_vocab")]
-    return model.to(device).eval(), *vocabularies
+    source_vocab = vocabulary_from_json(card["source_vocab"])
+    target_vocab = vocabulary_from_json(card["target_vocab"])
+    return model.to(device).eval(), source_vocab, target_vocab
 
 
 def load_published(
-    device: torch.device | str = "cpu", *, path: Path | str = PUBLISHED
+    device: torch.device | str = "cpu",
 ) -> tuple[Transformer, Vocabulary, Vocabulary]:
-    """Load the book's trained English to French model, ready for use (in evaluation mode).
+    """Load the book's trained English to French model, as `load_model` does.
 
-    Args: device, where the model shall stand; path, of another model of this kind, whose JSON file
-        has the same name and the ending .json.
+    Chapters, widgets and tests that look at a trained Transformer load this one instead of training
+    their own. `python scripts/make_checkpoint.py` (or `make checkpoint`) makes it again.
+
     Returns: the model, its source vocabulary and its target vocabulary.
-    Errors: ValueError for a file that is missing or damaged.
     """
-    from safetensors.torch import load  # a chapter that loads nothing needs no safetensors
-
-    path = Path(path)
-    facts = published_facts(path)
-    weights = _read_bytes(path)
-    found = hashlib.sha256(weights).hexdigest()
-    if found != facts["sha256"]:
-        raise ValueError(
-            f"expected {path.name} with the checksum {facts['sha256'][:12]}..., "
-            f"got {found[:12]}... ({len(weights):,} bytes): it is damaged or from another run; "
-            f"{REMEDY}"
-        )
-    model = Transformer(Config(**facts["config"]))
-    model.load_state_dict(load(weights))
-    vocabularies = (Vocabulary(facts[side]) for side in ("source_words", "target_words"))
-    return model.to(device).eval(), *vocabularies
+    return load_model(PUBLISHED, device)
 
 
-def published_facts(path: Path | str = PUBLISHED) -> dict[str, Any]:
-    """Read what is known of a stored model: its configuration, words, training and test figures.
-
-    Errors: ValueError for a JSON file that is missing or damaged.
-    """
-    path = Path(path).with_suffix(".json")
-    text = _read_bytes(path)
-    try:
-        facts = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"expected JSON in {path.name}, got {error}; {REMEDY}") from error
-    missing = {"config", "source_words", "target_words", "sha256"} - set(facts)
-    if missing:
-        raise ValueError(f"expected {', '.join(sorted(missing))} in {path.name}; {REMEDY}")
-    return facts
+def published_facts() -> dict[str, Any]:
+    """What is known of the book's model: how it was trained, and the figures of its test."""
+    return _read_card(PUBLISHED)["about"]
 
 
-def save_published(
-    model: Transformer,
-    source_vocab: Vocabulary,
-    target_vocab: Vocabulary,
-    *,
-    path: Path | str = PUBLISHED,
-    **facts: Any,
-) -> None:
-    """Store a model and its vocabularies as `load_published` reads them.
-
-    Args: facts, whatever else the JSON file shall say, e.g. the command and the figures.
-    Errors: ValueError for a tied model: it has one matrix under two names.
-    """
-    from safetensors.torch import save
-
-    if model.config.tied:
-        raise ValueError("expected a model with tied=False, got tied=True: train it untied")
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    weights = save(_plain_tensors(model))
-    path.write_bytes(weights)
-    facts |= {
-        "config": vars(model.config),
-        "sha256": hashlib.sha256(weights).hexdigest(),
-        "source_words": source_vocab.tokens[SPECIAL:],
-        "target_words": target_vocab.tokens[SPECIAL:],
-    }
-    text = json.dumps(facts, ensure_ascii=False, indent=1)
-    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
-
-
-def _plain_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items()}
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"expected a file {path}, got {error.strerror}; {REMEDY}") from error
+def _checksum(tensors: Iterable[Tensor]) -> str:
+    """A SHA-256 of all tensors, in whatever order; one that is kept under two names counts once."""
+    digests = set()
+    for tensor in tensors:
+        data = tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
+        digests.add(hashlib.sha256(data).hexdigest())
+    return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()

@@ -92,11 +92,11 @@ def _lines(path: Path) -> Iterator[str]:
 def _columns(path: Path) -> Iterator[tuple[str, str, str]]:
     for number, line in enumerate(_lines(path), 1):
         place = f"{path}, line {number}"
-        columns = line.split("\t")
-        if len(columns) != 2:
+        source, *others = line.split("\t")
+        if len(others) != 1:
             fix = "put one tab between source and target, or give two files"
-            raise ValueError(f"{place}: expected exactly one tab, got {len(columns) - 1}; {fix}")
-        yield place, *columns
+            raise ValueError(f"{place}: expected exactly one tab, got {len(others)}; {fix}")
+        yield place, source, others[0]
 
 
 def _both(source_path: Path, target_path: Path) -> Iterator[tuple[str, str, str]]:
@@ -135,7 +135,7 @@ class Vocabulary:
         """
         if min_count < 1:
             raise ValueError(f"expected min_count of at least 1, got {min_count}")
-        counts = Counter(token for sentence in sentences for token in _cut(sentence))
+        counts = Counter(token for sentence in sentences for token in cls._cut(sentence))
         frequent = sorted((-n, token) for token, n in counts.items() if n >= min_count)
         return cls(token for _, token in frequent)
 
@@ -150,22 +150,33 @@ class Vocabulary:
 
         Errors: ValueError for a text that is not yet cut into tokens.
         """
-        return [self._ids.get(token, UNK) for token in _cut(tokens)]
+        return [self._ids.get(token, UNK) for token in self._cut(tokens)]
 
     def decode(self, ids: Iterable[int] | Int[Tensor, " time"]) -> list[str]:
         """Turn numbers into tokens: stops at the first EOS, leaves out PAD and BOS.
 
         Errors: ValueError for a number that the vocabulary does not have.
         """
-        tokens = []
+        return [self.tokens[i] for i in self._until_the_end(ids)]
+
+    def _until_the_end(self, ids: Iterable[int] | Int[Tensor, " time"]) -> Iterator[int]:
+        """The numbers up to the first EOS, without PAD and BOS, each of them checked."""
         for i in map(int, ids):
             if not 0 <= i < len(self):
                 fix = "decode with the vocabulary of the same side"
                 raise ValueError(f"expected numbers from 0 to {len(self) - 1}, got {i}; {fix}")
             if i == EOS:
-                break
+                return
             if i not in (PAD, BOS):
-                tokens.append(self.tokens[i])
+                yield i
+
+    @staticmethod
+    def _cut(tokens: Sequence[str]) -> Sequence[str]:
+        """The tokens themselves; an error for a text, whose letters would pass for tokens."""
+        if isinstance(tokens, str):
+            raise ValueError(
+                f"expected a sequence of tokens, got the text {tokens!r}; tokenise it first"
+            )
         return tokens
 
 
@@ -253,15 +264,6 @@ def _padded(rows: list[list[int]]) -> Int[Tensor, "batch time"]:
     return torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
 
 
-def _cut(tokens: Sequence[str]) -> Sequence[str]:
-    """The tokens themselves; an error for a text, whose letters would pass for tokens."""
-    if isinstance(tokens, str):
-        raise ValueError(
-            f"expected a sequence of tokens, got the text {tokens!r}; tokenise it first"
-        )
-    return tokens
-
-
 class _Numbered(NamedTuple):
     """A pair as numbers, and its lengths with the EOS or BOS that a batch adds."""
 
@@ -277,7 +279,7 @@ class Position(NamedTuple):
     """Where a stream of batches stands: `index` batches of epoch `epoch` have been given."""
 
     epoch: int
-    index: int
+    index: int  # type: ignore[assignment]  # of a batch; a tuple's own method is not needed
 
 
 def token_batches(

@@ -1,18 +1,82 @@
 """Decoding: from a trained model to a sentence, one token at a time.
 
-Greedy decoding, sampling and beam search. Each works on any model with
-`start(source, source_lengths) -> state` and `step(token, state) -> (logits, weights, state)`."""
+One loop, `decode`, and a rule that chooses each token: greedy decoding and sampling are rules. Beam
+search keeps several sentences at once. All work on any `SequenceModel`.
+"""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
+from lib.layers import in_mode
 
 BATCH_SIZE = 250  # sentences that `translate` decodes together
+ROUNDING = 1e-6  # of a sum of probabilities in float32
+
+
+@runtime_checkable
+class SequenceModel(Protocol):
+    """What every decoder asks of a model, an nn.Module with two methods."""
+
+    training: bool
+
+    def start(self, source: Tensor, source_lengths: Tensor) -> Any:
+        """Read the source; return the state before the first token."""
+
+    def step(self, token: Tensor, state: Any) -> tuple[Tensor, Tensor | None, Any]:
+        """Feed one token: logits of the next, weights over the source or None, the new state."""
+
+
+@torch.no_grad()
+def decode(
+    model: SequenceModel,
+    source: Tensor,
+    source_lengths: Int[Tensor, " batch"],
+    max_length: int,
+    choose: Callable[[Float[Tensor, "batch vocab"]], Int[Tensor, " batch"]],
+) -> tuple[Int[Tensor, "batch time"], Float[Tensor, "batch time source_time"] | None]:
+    """Feed each token back that `choose(logits)` gives, until every sentence has ended.
+
+    Returns: the tokens, EOS included and PAD after it, at most `max_length` of them; and each
+    step's weights over the source, or None from a model without attention. The model is left in
+    the mode it was in.
+    Errors: ValueError for max_length below 1.
+    """
+    if max_length < 1:
+        raise ValueError(f"expected max_length of at least 1, got {max_length}")
+    tokens: list[Tensor] = []
+    maps: list[Tensor | None] = []
+    with in_mode(model, training=False):
+        state = model.start(source, source_lengths)
+        token = torch.full_like(source_lengths, BOS)
+        ended = torch.zeros_like(token, dtype=torch.bool)
+        while len(tokens) < max_length and not ended.all():
+            logits, weights, state = model.step(token, state)
+            token = choose(logits).masked_fill(ended, PAD)
+            tokens.append(token)
+            maps.append(weights)
+            ended |= token == EOS
+    weighted = [weights for weights in maps if weights is not None]
+    return torch.stack(tokens, dim=1), torch.stack(weighted, dim=1) if weighted else None
+
+
+def greedy(
+    model: SequenceModel,
+    source: Int[Tensor, "batch source_time"],
+    source_lengths: Int[Tensor, " batch"],
+    max_length: int,
+) -> tuple[Int[Tensor, "batch time"], Float[Tensor, "batch time source_time"] | None]:
+    """Take the likeliest token at each step: y_t = argmax p(y | y_1 .. y_{t-1}, source).
+
+    Returns and errors: those of `decode`.
+    Source: Sutskever et al. 2014, section 3.2, with a beam of one.
+    """
+    return decode(model, source, source_lengths, max_length, lambda logits: logits.argmax(dim=-1))
 
 
 def with_temperature(
@@ -51,7 +115,8 @@ def keep_top_p(logits: Float[Tensor, "*batch vocab"], p: float) -> Float[Tensor,
     """Leave the smallest set of likeliest tokens that have together at least p, the nucleus.
 
     A token stays if those before it, from the likeliest down, have together less than p: so the
-    token that crosses p stays, and with it at least one. All others are set to -inf.
+    token that crosses p stays, and with it at least one. All others are set to -inf. Sums that
+    differ from p by rounding alone count as p.
 
     Errors: ValueError for p not above 0 or above 1.
     Source: Holtzman et al. 2020, section 3.1.
@@ -59,18 +124,17 @@ def keep_top_p(logits: Float[Tensor, "*batch vocab"], p: float) -> Float[Tensor,
     if not 0 < p <= 1:
         raise ValueError(f"expected p above 0 and at most 1, got {p}; p = 1 leaves every token")
     ordered, order = logits.sort(dim=-1, descending=True)
-    chance = ordered.softmax(dim=-1)
-    before = chance.cumsum(dim=-1) - chance
-    kept = (before < p) if p < 1 else torch.ones_like(before, dtype=torch.bool)
-    kept[..., 0] = True  # whatever was rounded
+    chance = ordered.double().softmax(dim=-1)
+    before = F.pad(chance.cumsum(dim=-1)[..., :-1], (1, 0))
+    kept = (before < p - ROUNDING) if p < 1 else torch.ones_like(before, dtype=torch.bool)
+    kept[..., 0] = True  # however small p is
     return torch.full_like(logits, -torch.inf).scatter(
         -1, order, ordered.masked_fill(~kept, -torch.inf)
     )
 
 
-@torch.no_grad()
 def sample(
-    model: nn.Module,
+    model: SequenceModel,
     source: Int[Tensor, "batch source_time"],
     source_lengths: Int[Tensor, " batch"],
     max_length: int,
@@ -90,29 +154,16 @@ def sample(
     Errors: ValueError for max_length below 1, and as the three functions above.
     Source: Holtzman et al. 2020.
     """
-    if max_length < 1:
-        raise ValueError(f"expected max_length of at least 1, got {max_length}")
-    was_training = model.training
-    model.eval()
-    state = model.start(source, source_lengths)
-    token = source.new_full((len(source),), BOS)
-    ended = torch.zeros_like(token, dtype=torch.bool)
-    tokens = []
-    for _ in range(max_length):
-        logits, _, state = model.step(token, state)
+
+    def draw(logits: Tensor) -> Tensor:
         logits = with_temperature(logits, temperature)
         if top_k is not None:
             logits = keep_top_k(logits, top_k)
         if top_p is not None:
             logits = keep_top_p(logits, top_p)
-        drawn = torch.multinomial(logits.softmax(dim=-1), 1, generator=generator).squeeze(1)
-        token = drawn.masked_fill(ended, PAD)
-        tokens.append(token)
-        ended |= token == EOS
-        if ended.all():
-            break
-    model.train(was_training)
-    return torch.stack(tokens, dim=1)
+        return torch.multinomial(logits.softmax(dim=-1), 1, generator=generator).squeeze(1)
+
+    return decode(model, source, source_lengths, max_length, draw)[0]
 
 
 def length_penalty(length: int, alpha: float) -> float:
@@ -154,7 +205,7 @@ def select_rows(state: Any, rows: Int[Tensor, " rows"]) -> Any:
 
 @torch.no_grad()
 def beam_search(
-    model: nn.Module,
+    model: SequenceModel,
     source: Int[Tensor, "batch source_time"],
     source_lengths: Int[Tensor, " batch"],
     max_length: int,
@@ -180,10 +231,7 @@ def beam_search(
         got = f"beam={beam} and max_length={max_length}"
         raise ValueError(f"expected a beam and a max_length of at least 1, got {got}")
     highest_penalty = length_penalty(max_length, alpha)
-    was_training = model.training
-    model.eval()
     batch, device = len(source), source.device
-    state = model.start(source, source_lengths)
     token = source.new_full((batch,), BOS)  # one for each open hypothesis, as the state has rows
     # log p of each hypothesis; -inf where there is none. At first there is one for each sentence.
     total = torch.full((batch, beam), -torch.inf, dtype=torch.float64, device=device)
@@ -193,34 +241,33 @@ def beam_search(
     best = source.new_full((batch, max_length), PAD)
     best_score = torch.full_like(total[:, 0], -torch.inf)
     best_length = source.new_full((batch,), max_length)
+    with in_mode(model, training=False):
+        state = model.start(source, source_lengths)
+        for length in range(1, max_length + 1):
+            logits, _, state = model.step(token, state)
+            was_open = total.isfinite()
+            total, parent, word = _continue(total, logits.double())
+            total[torch.arange(beam, device=device) >= places] = -torch.inf  # pruned
+            tokens = tokens.gather(1, parent.unsqueeze(-1).expand_as(tokens))
+            tokens[:, :, length - 1] = word
 
-    for length in range(1, max_length + 1):
-        logits, _, state = model.step(token, state)
-        was_open = total.isfinite()
-        total, parent, word = _continue(total, logits.double())
-        total[torch.arange(beam, device=device) >= places] = -torch.inf  # pruned
-        tokens = tokens.gather(1, parent.unsqueeze(-1).expand_as(tokens))
-        tokens[:, :, length - 1] = word
+            ended = (word == EOS) & total.isfinite()
+            scores = (total / length_penalty(length, alpha)).masked_fill(~ended, -torch.inf)
+            score, which = scores.max(dim=1)
+            better = score > best_score
+            best[better], best_score[better] = tokens[better, which[better]], score[better]
+            best_length[better] = length
+            places = places - ended.sum(dim=1, keepdim=True)
+            total[ended] = -torch.inf
 
-        ended = (word == EOS) & total.isfinite()
-        scores = (total / length_penalty(length, alpha)).masked_fill(~ended, -torch.inf)
-        score, which = scores.max(dim=1)
-        better = score > best_score
-        best[better], best_score[better] = tokens[better, which[better]], score[better]
-        best_length[better] = length
-        places = places - ended.sum(dim=1, keepdim=True)
-        total[ended] = -torch.inf
-
-        bound, likeliest = (total / highest_penalty).max(dim=1)
-        total[best_score >= bound] = -torch.inf  # nothing that is open can overtake
-        is_open = total.isfinite()
-        if length == max_length or not is_open.any():
-            break
-        row = was_open.flatten().cumsum(0).view_as(was_open) - 1  # of the state
-        state = _follow(state, row.gather(1, parent)[is_open], len(token))
-        token = word[is_open]
-
-    model.train(was_training)
+            bound, likeliest = (total / highest_penalty).max(dim=1)
+            total[best_score >= bound] = -torch.inf  # nothing that is open can overtake
+            is_open = total.isfinite()
+            if length == max_length or not is_open.any():
+                break
+            row = was_open.flatten().cumsum(0).view_as(was_open) - 1  # of the state
+            state = _follow(state, row.gather(1, parent)[is_open], len(token))
+            token = word[is_open]
     cut_off = best_score.isinf()  # nothing has ended
     best[cut_off], best_score[cut_off] = tokens[cut_off, likeliest[cut_off]], bound[cut_off]
     if not best_score.isfinite().all():
@@ -253,43 +300,6 @@ def _follow(state: Any, rows: Int[Tensor, " rows"], n_rows: int) -> Any:
     return select_rows(state, rows)
 
 
-@torch.no_grad()
-def greedy(
-    model: nn.Module,
-    source: Int[Tensor, "batch source_time"],
-    source_lengths: Int[Tensor, " batch"],
-    max_length: int,
-) -> tuple[Int[Tensor, "batch time"], Float[Tensor, "batch time source_time"] | None]:
-    """Take the likeliest token at each step and feed it back, until every sentence has ended.
-
-    y_t = argmax p(y | y_1 .. y_{t-1}, source)
-
-    Returns: the tokens, EOS included and PAD after it, at most `max_length` of them; and each
-    step's weights over the source, or None from a model without attention.
-    Errors: ValueError for max_length below 1.
-    Source: Sutskever et al. 2014, section 3.2, with a beam of one.
-    """
-    if max_length < 1:
-        raise ValueError(f"expected max_length of at least 1, got {max_length}")
-    was_training = model.training
-    model.eval()
-    state = model.start(source, source_lengths)
-    token = source.new_full((len(source),), BOS)
-    ended = torch.zeros_like(token, dtype=torch.bool)
-    tokens, maps = [], []
-    for _ in range(max_length):
-        logits, weights, state = model.step(token, state)
-        token = logits.argmax(dim=-1).masked_fill(ended, PAD)
-        tokens.append(token)
-        maps.append(weights)
-        ended |= token == EOS
-        if ended.all():
-            break
-    model.train(was_training)
-    has_weights = maps[0] is not None
-    return torch.stack(tokens, dim=1), torch.stack(maps, dim=1) if has_weights else None
-
-
 def store_by_columns(model: nn.Module) -> nn.Module:
     """Store the matrix of every nn.Linear in the order in which x W adds its rows up; same numbers.
 
@@ -306,7 +316,7 @@ def store_by_columns(model: nn.Module) -> nn.Module:
 
 
 def translate(
-    model: nn.Module,
+    model: Any,
     pairs: Sequence[Pair],
     source_vocab: Vocabulary,
     target_vocab: Vocabulary,

@@ -6,6 +6,8 @@ assembles them all.
 """
 
 import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),  # close to GELU; GPT-2 was trained with it
@@ -133,24 +135,45 @@ class Residual(nn.Module):
         return x + change if self.pre_norm else self.norm(x + change)
 
 
-def at_real(
-    layer: nn.Module,
-    x: Float[Tensor, "batch time d_model"],
-    real: Bool[Tensor, "batch time"] | None = None,
-) -> Float[Tensor, "batch time d_model"]:
-    """Run a layer where `real` is True; elsewhere, at padding, the result is 0.
+@contextmanager
+def in_mode(model: Any, *, training: bool) -> Iterator[None]:
+    """Meanwhile, put a module into training or evaluation mode; then back into its own."""
+    was_training = model.training
+    model.train(training)
+    try:
+        yield
+    finally:
+        model.train(was_training)
+
+
+@contextmanager
+def at_real(layers: Iterable[nn.Module], real: Bool[Tensor, "batch time"]) -> Iterator[None]:
+    """Meanwhile, run these layers at the positions where `real` is True, and give 0 at padding.
 
     For layers that work on each position by itself: the real positions become the rows of one
-    matrix, and padding costs nothing. Without `real` all positions count.
+    matrix, and padding costs nothing. Hooks pack each input and unpack each output, so the layers
+    and whatever calls them stay as they are.
 
-    Shapes: x (batch, time, d_model), real (batch, time). Returns the shape of x.
+    Shapes: real (batch, time); the layers' inputs are (batch, time, d_model).
     """
-    if real is None:
-        return layer(x)
-    rows = layer(x[real])  # (tokens, d_model)
-    out = rows.new_zeros(x.shape)
-    out[real] = rows
-    return out
+
+    def pack(layer: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
+        return inputs[0][real]  # (tokens, d_model)
+
+    def unpack(layer: nn.Module, inputs: tuple[Tensor, ...], rows: Tensor) -> Tensor:
+        outputs = rows.new_zeros(*real.shape, rows.shape[-1])
+        outputs[real] = rows
+        return outputs
+
+    hooks = []
+    try:
+        for layer in layers:
+            hooks.append(layer.register_forward_pre_hook(pack))
+            hooks.append(layer.register_forward_hook(unpack))
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 class Embedding(nn.Module):

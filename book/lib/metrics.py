@@ -18,7 +18,7 @@ class LengthBin(NamedTuple):
 
     shortest: int
     longest: int
-    count: int
+    count: int  # type: ignore[assignment]  # of sentences; a tuple's own method is not needed
     accuracy: float
 
 

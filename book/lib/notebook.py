@@ -37,14 +37,14 @@ def show_source(thing: Callable | type) -> Source:
 
 
 def seed_everything(seed: int) -> None:
-    """Make this run repeatable: seeds Python, NumPy and torch, and uses one thread.
+    """Make this run repeatable: seeds Python, NumPy and torch.
 
-    The last digits of a trained number still differ between machines.
+    The last digits of a trained number still differ between machines and numbers of threads; the
+    number of threads is left as it is.
     """
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 (libraries still draw from the global generator)
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
 
 
 def best_device() -> torch.device:

@@ -7,10 +7,13 @@ and `Positions` has one method for each, which does nothing unless a scheme over
     rotate  queries and keys, in each self-attention    Rotary
     bias    the scores, in each self-attention          ALiBi
 
-Cross-attention gets neither rotation nor bias: its queries and keys count in different sequences.
-In step-by-step decoding the tokens of one call are not the first ones: `offset` says how many
-came before, and `bias` takes its queries as the last of the keys, as `lib.masks` does.
+A scheme of the last two kinds is given to each self-attention layer when that is made.
+Cross-attention gets none: its queries and keys count in different sequences. In step-by-step
+decoding the tokens of one call are not the first ones: `offset` says how many came before, and
+`bias` takes its queries as the last of the keys, as `lib.masks` does.
 """
+
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -20,8 +23,11 @@ from torch import Tensor, nn
 class Positions(nn.Module):
     """No positions at all, and what each scheme has in common.
 
+    `in_attention` says whether a scheme acts inside the attention layers, by `rotate` or `bias`.
     Source: Attention Is All You Need, section 3.5.
     """
+
+    in_attention = False
 
     def add(
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
@@ -95,6 +101,8 @@ def shift_matrix(
 class _Tabled(Positions):
     """Rows of a fixed table, one for each position; it grows when a position lies beyond it."""
 
+    table: Tensor
+
     def __init__(self, width: int, base: float, max_length: int):
         super().__init__()
         self.width, self.base = width, base
@@ -104,8 +112,15 @@ class _Tabled(Positions):
     def _make_table(self, n_positions: int) -> Tensor:
         return sinusoidal_table(n_positions, self.width, base=self.base)
 
-    def _rows(self, offset: int, time: int) -> Tensor:
-        end = offset + time
+    def _apply(self, *args: Any, **kwargs: Any) -> "_Tabled":
+        """Follow .to() and .half(), but never with a table rounded to 16 bits: angles add up."""
+        super()._apply(*args, **kwargs)
+        if self.table.dtype in (torch.float16, torch.bfloat16):
+            self.table = self._make_table(len(self.table)).to(self.table.device)
+        return self
+
+    def _rows(self, x: Tensor, offset: int) -> Tensor:
+        end = offset + x.shape[-2]
         if end > len(self.table):
             self.table = self._make_table(2 * end).to(self.table)
         return self.table[offset:end]
@@ -124,7 +139,7 @@ class Sinusoidal(_Tabled):
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_model"]:
         """x + PE(position)."""
-        return x + self._rows(offset, x.shape[-2])
+        return x + self._rows(x, offset).to(x.dtype)
 
 
 class Learned(Positions):
@@ -162,6 +177,8 @@ class Rotary(_Tabled):
     Source: Su et al. 2021 (RoFormer), equations 13 to 16.
     """
 
+    in_attention = True
+
     def __init__(self, d_k: int, *, base: float = 10_000.0, max_length: int = 512):
         if d_k % 2:
             raise ValueError(f"expected an even d_k, got {d_k}: rotary positions turn pairs")
@@ -174,8 +191,8 @@ class Rotary(_Tabled):
         self, x: Float[Tensor, "*batch time d_k"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_k"]:
         """x * exp(j position w), pair by pair."""
-        rows = self._rows(offset, x.shape[-2])  # (time, d_k / 2, 2)
-        rows = rows.to(torch.promote_types(rows.dtype, torch.float32))  # no complex half precision
+        rows = self._rows(x, offset)  # (time, d_k / 2, 2)
+        rows = rows.to(torch.promote_types(rows.dtype, x.dtype))  # no complex half precision
         pairs = x.to(rows.dtype).unflatten(-1, (-1, 2))  # (*batch, time, d_k / 2, 2)
         turned = torch.view_as_complex(pairs) * torch.view_as_complex(rows)
         return torch.view_as_real(turned).flatten(-2).to(x.dtype)  # (*batch, time, d_k)
@@ -191,6 +208,9 @@ class ALiBi(Positions):
 
     Source: Press et al. 2022, section 3.
     """
+
+    in_attention = True
+    slopes: Tensor  # (heads)
 
     def __init__(self, n_heads: int):
         super().__init__()

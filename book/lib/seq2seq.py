@@ -12,7 +12,7 @@ state, d_scorer that of the layer that scores a query against a key; source_time
 count tokens. What is not here: several layers, reading in both directions, dropout. A product that
 does not depend on the previous state is taken for all time steps at once, outside the loop."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -78,9 +78,9 @@ class Encoder(nn.Module):
         for x in projected.unbind(dim=1):  # the loop that no second processor can shorten
             h = self.cell.advance(x, h)
             states.append(h)
-        states = torch.stack(states, dim=1) * real.unsqueeze(-1)
+        all_states = torch.stack(states, dim=1) * real.unsqueeze(-1)
         rows = torch.arange(len(source), device=source.device)
-        return states, states[rows, source_lengths - 1]
+        return all_states, all_states[rows, source_lengths - 1]
 
 
 def real_positions(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "batch {time}"]:
@@ -147,7 +147,7 @@ class Seq2Seq(nn.Module):
     ):
         super().__init__()
         self.encoder = Encoder(source_vocab, d_embed, d_hidden)
-        self.decoder = Decoder(target_vocab, d_embed, d_hidden)
+        self.decoder: Any = Decoder(target_vocab, d_embed, d_hidden)  # a subclass has another
 
     def forward(
         self,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from jaxtyping import Int
 from torch import Tensor
 
-from lib.data import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary
+from lib.data import SPECIAL, UNK, Vocabulary
 
 END = "</w>"  # the last piece of a word ends with it
 
@@ -40,7 +40,9 @@ class SubwordVocabulary(Vocabulary):
         self._pieces: dict[str, list[int]] = {}  # each word is cut once
 
     @classmethod
-    def from_sentences(cls, sentences: Iterable[Sequence[str]], size: int) -> "SubwordVocabulary":
+    def from_sentences(  # type: ignore[override]  # a size in place of the least count
+        cls, sentences: Iterable[Sequence[str]], size: int
+    ) -> "SubwordVocabulary":
         """Learn at most `size` pieces, the special tokens among them, from sentences as tokens.
 
         Errors: ValueError for a size that has no room for the letters, for no sentences, and for
@@ -48,7 +50,7 @@ class SubwordVocabulary(Vocabulary):
         Source: Sennrich et al. 2016.
         """
         tokenizers = _tokenizers()
-        sentences = [" ".join(_cut(sentence)) for sentence in sentences]
+        sentences = [" ".join(cls._cut(sentence)) for sentence in sentences]
         if not sentences:
             raise ValueError("expected at least one sentence to learn sub-words from, got none")
         tokenizer = tokenizers.Tokenizer(
@@ -79,7 +81,7 @@ class SubwordVocabulary(Vocabulary):
         Errors: ValueError for a text that is not yet cut into tokens.
         """
         numbers = []
-        for token in _cut(tokens):
+        for token in self._cut(tokens):
             if token not in self._pieces:
                 ids = self._tokenizer.encode([token], is_pretokenized=True).ids
                 self._pieces[token] = ids if ids and min(ids) > UNK else [UNK]
@@ -92,15 +94,9 @@ class SubwordVocabulary(Vocabulary):
         A word that a model leaves unfinished ends at the next UNK or at the end.
         Errors: ValueError for a number that the vocabulary does not have.
         """
-        words, word = [], ""
-        for i in map(int, ids):
-            if not 0 <= i < len(self):
-                fix = "decode with the vocabulary of the same side"
-                raise ValueError(f"expected numbers from 0 to {len(self) - 1}, got {i}; {fix}")
-            if i == EOS:
-                break
-            if i in (PAD, BOS):
-                continue
+        words: list[str] = []
+        word = ""
+        for i in self._until_the_end(ids):
             piece = self.tokens[i]
             if i == UNK and word:
                 words, word = [*words, word], ""
@@ -147,11 +143,3 @@ def _tokenizers():
             "run `pip install tokenizers`, or use whole words"
         ) from error
     return tokenizers
-
-
-def _cut(tokens: Sequence[str]) -> Sequence[str]:
-    if isinstance(tokens, str):
-        raise ValueError(
-            f"expected a sequence of tokens, got the text {tokens!r}; tokenise it first"
-        )
-    return tokens

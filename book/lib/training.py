@@ -1,12 +1,16 @@
 """Training: schedules, the loss over real tokens, Adam as in the paper, one loop for every model.
 
-The loop knows nothing of GRUs or Transformers: it needs a model and a stream of batches."""
+The loop knows nothing of GRUs, Transformers or sentences. It asks for a model, batches with a
+method `to(device)`, and `loss(model, batch)`, which gives the sum of the losses over the real
+tokens of the batch, and their number: `teacher_forcing`, for every model that translates.
+"""
 
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import count, islice
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -15,11 +19,11 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
-from kit.attention_seq2seq.pictures import Strips
 from lib.data import PAD, Batch, Pair, Vocabulary, batches
+from lib.layers import in_mode
 
 Schedule = Callable[[int], float]
-LossFunction = Callable[[Tensor, Tensor], Tensor]
+Loss = Callable[[nn.Module, Any], tuple[Tensor, Tensor | int]]  # the sum over tokens, their number
 REPORT_EVERY = 20  # reading a loss makes the processor wait for the GPU: not at every step
 
 
@@ -87,47 +91,92 @@ def low_precision(device: torch.device, dtype: torch.dtype | None) -> Iterator[N
         yield
 
 
+def token_loss(
+    logits: Float[Tensor, "batch target_time vocab"],
+    target_out: Int[Tensor, "batch target_time"],
+    *,
+    reduction: str = "mean",
+) -> Float[Tensor, ""]:
+    """Cross-entropy, averaged over real tokens: padding counts neither above nor below the line.
+
+    loss = -sum over real positions of log softmax(logits)[target] / number of real positions
+
+    A batch without a real token gives 0. With reduction "sum" nothing is divided.
+    """
+    total = F.cross_entropy(
+        logits.flatten(0, 1), target_out.flatten(), ignore_index=PAD, reduction="sum"
+    )
+    return _reduced(total, target_out, reduction)
+
+
 def label_smoothed_loss(
     logits: Float[Tensor, "batch target_time vocab"],
     target_out: Int[Tensor, "batch target_time"],
     smoothing: float = 0.1,
+    *,
+    reduction: str = "mean",
 ) -> Float[Tensor, ""]:
     """Cross-entropy against (1 - smoothing) one-hot + smoothing uniform, mean over real tokens.
 
     loss = (1 - smoothing) * (-log p(target)) + smoothing * (mean over the vocabulary of -log p)
 
-    With smoothing 0 it is `lib.training.token_loss`. A batch without a real token gives 0.
+    With smoothing 0 it is `token_loss`. A batch without a real token gives 0.
 
     Errors: ValueError for a smoothing outside 0 to 1.
     Source: Szegedy et al. 2016, section 7; Attention Is All You Need, section 5.4.
     """
     if not 0 <= smoothing < 1:
         raise ValueError(f"expected 0 <= smoothing < 1, got {smoothing}; the paper has 0.1")
-    real = target_out != PAD  # (batch, target_time)
     log_p = logits.log_softmax(dim=-1)  # (batch, target_time, vocab)
     on_target = -log_p.gather(-1, target_out.unsqueeze(-1)).squeeze(-1)  # (batch, target_time)
     everywhere = -log_p.mean(dim=-1)  # (batch, target_time)
     loss = (1 - smoothing) * on_target + smoothing * everywhere
-    return loss.masked_fill(~real, 0.0).sum() / real.sum().clamp(min=1)
+    return _reduced(loss.masked_fill(target_out == PAD, 0.0).sum(), target_out, reduction)
 
 
-def token_loss(
-    logits: Float[Tensor, "batch target_time vocab"],
-    target_out: Int[Tensor, "batch target_time"],
-) -> Float[Tensor, ""]:
-    """Cross-entropy, averaged over real tokens: padding counts neither above nor below the line.
+def _reduced(total: Tensor, target_out: Tensor, reduction: str) -> Tensor:
+    if reduction not in ("mean", "sum"):
+        raise ValueError(f'expected reduction "mean" or "sum", got {reduction!r}')
+    return total / (target_out != PAD).sum().clamp(min=1) if reduction == "mean" else total
 
-    loss = -sum over real positions of log softmax(logits)[target] / number of real positions
 
-    A batch without a real token gives 0.
+def teacher_forcing(
+    model: Any,
+    batch: Any,
+    *,
+    criterion: Callable[..., Tensor] = token_loss,
+    autocast: torch.dtype | None = None,
+    real_only: bool = False,
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    """The loss of a model that reads the right target up to each token and must say the next one.
+
+    Args: model(source, source_lengths, target_in) -> logits; batch, with the fields of
+        `lib.data.Batch`; criterion, such as `token_loss`, which takes
+        (logits, target_out, reduction="sum"). `autocast=torch.bfloat16` computes the large products
+        in that type; weights and loss stay as they are. real_only leaves padding out of the work,
+        with a model that has `real_logits`; the criterion then gets all real tokens in one row,
+        (1, tokens, vocab) and (1, tokens).
+    Returns: the sum of the losses over the real tokens of target_out, and their number.
+    Errors: ValueError for real_only with another model.
     """
-    total = F.cross_entropy(
-        logits.flatten(0, 1), target_out.flatten(), ignore_index=PAD, reduction="sum"
-    )
-    return total / (target_out != PAD).sum().clamp(min=1)
+    inputs, target = (batch.source, batch.source_lengths, batch.target_in), batch.target_out
+    real = target != PAD
+    if real_only and not hasattr(model, "real_logits"):
+        raise ValueError(
+            f"expected a model with a method real_logits, got {type(model).__name__}; "
+            "leave real_only out"
+        )
+    with low_precision(target.device, autocast):
+        if real_only:
+            logits, target = model.real_logits(*inputs, real.sum(dim=1))[None], target[real][None]
+        else:
+            logits = model(*inputs)
+    if autocast is not None:
+        logits = logits.float()  # 8 bits are too few for a sum of logs
+    return criterion(logits, target, reduction="sum"), real.sum()
 
 
-def count_tokens(batch: Batch | Strips) -> int:
+def count_tokens(batch: Batch) -> int:
     """How many tokens the model must say: the targets and their EOS, without padding."""
     return int((batch.target_out != PAD).sum())
 
@@ -157,71 +206,65 @@ def paper_adam(model: nn.Module) -> torch.optim.Adam:
 def update(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    parts: Sequence[Batch | Strips],
+    parts: Sequence[Any],
+    loss: Loss = teacher_forcing,
     *,
     clip: float = 1.0,
-    loss_function: LossFunction = token_loss,
-    autocast: torch.dtype | None = None,
-    real_only: bool = False,
-) -> Float[Tensor, ""]:
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """Take one step of the optimiser on several batches, as if they were one big batch.
 
-    loss = sum over parts of (tokens in the part / tokens in all parts) * mean loss of the part
+    loss = sum over parts of the losses of their tokens / number of tokens in all parts
 
     Gradients add up over the parts, so each part may be as big as the memory holds. Parts count by
     their tokens: a plain mean of means would give the words of a short part more weight.
-    `autocast=torch.bfloat16` computes the large products in that type; weights and loss stay as
-    they are. `real_only` leaves padding out of the work, with a model that has `real_logits`; the
-    loss function then gets all real tokens in one row, (1, tokens, vocab) and (1, tokens).
 
-    Returns: the loss before the step, without a gradient.
-    Errors: ValueError for no parts, or for `real_only` with another model.
-    Source: Pascanu et al. 2013 (clipping); ours.
+    Returns: the loss before the step, without a gradient, and the number of tokens.
+    Errors: ValueError for no parts.
+    Source: Pascanu et al. 2013 (clipping).
     """
     if not parts:
         raise ValueError("expected at least one batch for an update, got none")
-    if real_only and not hasattr(model, "real_logits"):
-        raise ValueError(
-            f"expected a model with a method real_logits, got {type(model).__name__}; "
-            "leave real_only out"
-        )
-    counts = [count_tokens(part) for part in parts]
     device = next(model.parameters()).device
     optimizer.zero_grad(set_to_none=True)
-    losses = []
-    for part, tokens in zip(parts, counts, strict=True):
-        said = _teacher_forcing(model, part.to(device), autocast, real_only)
-        loss = loss_function(*said) * (tokens / max(1, sum(counts)))
-        loss.backward()
-        losses.append(loss.detach())
+    sums, counts = [], []
+    for part in parts:
+        total, tokens = loss(model, part.to(device))
+        sums.append(total.detach())
+        counts.append(torch.as_tensor(tokens, device=device).clamp(min=1))
+        (total / counts[0]).backward()  # in units of the first part: the sum is not yet known
+    tokens = torch.stack(counts).sum()
+    if len(parts) > 1:
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.mul_(counts[0]).div_(tokens)
     nn.utils.clip_grad_norm_(model.parameters(), clip)
     optimizer.step()
-    return torch.stack(losses).sum()
+    return torch.stack(sums).sum() / tokens, tokens
 
 
 def train(
     model: nn.Module,
-    batch_stream: Iterable[Batch | Strips],
+    batch_stream: Iterable[Any],
     steps: int,
     lr: float,
     *,
+    loss: Loss = teacher_forcing,
     schedule: Schedule | None = None,
     clip: float = 1.0,
-    loss_function: LossFunction = token_loss,
     optimizer: torch.optim.Optimizer | None = None,
     accumulate: int = 1,
-    autocast: torch.dtype | None = None,
-    real_only: bool = False,
     start: int = 0,
     after_update: Callable[[int, Tensor], None] | None = None,
 ) -> list[float]:
     """Take `steps` steps of Adam, one batch each, on the device that holds the model.
 
-    The gradient is scaled down to norm `clip` when it is longer. `schedule(step)` multiplies `lr`;
-    `optimizer` replaces Adam with torch's own defaults. `accumulate` batches make one step; for
-    this, `autocast` and `real_only` see `update`. A run that goes on begins at step `start`;
-    `after_update(steps so far, loss)` is called after each step, to validate or to save. The model
-    is left in evaluation mode.
+    `loss(model, batch)` gives the sum of the losses over the batch's tokens, and their number. The
+    gradient is scaled down to norm `clip` when it is longer. `schedule(step)` multiplies `lr`;
+    `optimizer` replaces Adam with torch's own defaults. `accumulate` batches make one step, see
+    `update`. A run that goes on begins at step `start`; `after_update(steps so far, loss)` is
+    called after each step, to validate or to save. The model is left in evaluation mode; after an
+    error, in the mode that it came in.
+
     Returns: the loss of every step.
     Errors: ValueError for a bad number, or a stream that ends before the last step;
     FloatingPointError when the loss is no longer finite.
@@ -232,45 +275,42 @@ def train(
             raise ValueError(f"expected {name} above 0, got {value}")
     if optimizer is None:
         optimizer = torch.optim.Adam(model.parameters(), fused=True)
-    model.train()
-    options = {"loss_function": loss_function, "autocast": autocast, "real_only": real_only}
     losses: list[Tensor] = []
     stream = iter(batch_stream)
-    tokens, since = 0, time.perf_counter()
+    tokens, since = torch.zeros(()), time.perf_counter()
     bar = tqdm(range(start, steps), initial=start, total=steps, unit="step")
-    for step in bar:
-        parts = list(islice(stream, accumulate))
-        if len(parts) < accumulate:
-            wanted, got = (n * accumulate for n in (steps - start, step - start))
-            raise ValueError(
-                f"expected {wanted} batches, got {got + len(parts)}: "
-                "give a longer stream, e.g. endless(...)"
-            )
-        for group in optimizer.param_groups:
-            group["lr"] = lr * (schedule(step) if schedule else 1.0)
-        losses.append(update(model, optimizer, parts, clip=clip, **options))
-        tokens += sum(map(count_tokens, parts))
-        if step % REPORT_EVERY == REPORT_EVERY - 1 or step == steps - 1:
-            shown = losses[-1].item()
-            if not math.isfinite(shown):
-                raise FloatingPointError(
-                    f"expected a finite loss, got {shown} by step {step + 1}: lower lr, or warm up"
+    with in_mode(model, training=True):
+        for step in bar:
+            parts = list(islice(stream, accumulate))
+            if len(parts) < accumulate:
+                wanted, got = (n * accumulate for n in (steps - start, step - start))
+                raise ValueError(
+                    f"expected {wanted} batches, got {got + len(parts)}: "
+                    "give a longer stream, e.g. endless(...)"
                 )
-            rate = tokens / (time.perf_counter() - since)
-            bar.set_postfix_str(f"loss {shown:.3f}, {rate:,.0f} tokens/s")
-        if after_update:
-            after_update(step + 1, losses[-1])
+            for group in optimizer.param_groups:
+                group["lr"] = lr * (schedule(step) if schedule else 1.0)
+            mean, read = update(model, optimizer, parts, loss, clip=clip)
+            losses.append(mean)
+            tokens = tokens.to(read.device) + read
+            if step % REPORT_EVERY == REPORT_EVERY - 1 or step == steps - 1:
+                shown = mean.item()
+                if not math.isfinite(shown):
+                    raise FloatingPointError(
+                        f"expected a finite loss, got {shown} by step {step + 1}: "
+                        "lower lr, or warm up"
+                    )
+                rate = tokens.item() / (time.perf_counter() - since)
+                bar.set_postfix_str(f"loss {shown:.3f}, {rate:,.0f} tokens/s")
+            if after_update:
+                after_update(step + 1, mean)
     model.eval()
     return torch.stack(losses).tolist()
 
 
 @torch.no_grad()
 def validation_loss(
-    model: nn.Module,
-    batches: Iterable[Batch],
-    *,
-    loss_function: LossFunction = token_loss,
-    autocast: torch.dtype | None = None,
+    model: nn.Module, batches: Iterable[Any], *, loss: Loss = teacher_forcing
 ) -> float:
     """The loss over all real tokens of the batches, without dropout and without learning.
 
@@ -280,28 +320,9 @@ def validation_loss(
     Errors: ValueError for batches without a real token.
     """
     device = next(model.parameters()).device
-    was_training = model.training
-    model.eval()
-    losses, tokens = [], 0
-    for batch in batches:
-        n = count_tokens(batch)
-        losses.append(loss_function(*_teacher_forcing(model, batch.to(device), autocast)) * n)
-        tokens += n
-    model.train(was_training)
+    with in_mode(model, training=False):
+        found = [loss(model, batch.to(device)) for batch in batches]
+    tokens = sum(int(number) for _, number in found)
     if not tokens:
         raise ValueError("expected batches with at least one token, got none to validate on")
-    return torch.stack(losses).sum().item() / tokens
-
-
-def _teacher_forcing(
-    model: nn.Module, batch: Batch | Strips, autocast: torch.dtype | None, real_only: bool = False
-) -> tuple[Float[Tensor, "rows time vocab"], Int[Tensor, "rows time"]]:
-    """The logits and the tokens to say: those of the batch, or the real ones alone in one row."""
-    inputs, target = (batch.source, batch.source_lengths, batch.target_in), batch.target_out
-    with low_precision(target.device, autocast):
-        if real_only:
-            real = target != PAD
-            logits, target = model.real_logits(*inputs, real.sum(dim=1))[None], target[real][None]
-        else:
-            logits = model(*inputs)
-    return (logits.float() if autocast else logits), target  # 8 bits are too few for a sum of logs
+    return torch.stack([total for total, _ in found]).sum().item() / tokens

@@ -5,9 +5,11 @@
 
 An encoder layer is self-attention and a feed-forward network. A decoder layer is causal
 self-attention, cross-attention to the memory (the encoder's output) and a feed-forward network.
-Each of these sub-layers stands in a `Residual`, which adds its output to its input and normalises."""
+Each of these sub-layers stands in a `Residual`, which adds its output to its input and normalises.
+At the end stand the models with one stack: `LanguageModel` and `OneStack`.
+"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -29,8 +31,6 @@ from lib.layers import (
 )
 from lib.masks import causal_mask, padding_mask
 from lib.positions import SCHEMES, Positions, make_positions
-
-Rotate = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,34 @@ def _residual(sublayer: nn.Module, config: Config) -> Residual:
     return Residual(sublayer, config.d_model, norm=config.norm, dropout=config.dropout)
 
 
-def _attention(config: Config) -> Residual:
-    return _residual(MultiHeadAttention(config.d_model, config.n_heads), config)
+def _attention(config: Config, positions: Positions | None = None) -> Residual:
+    inside = positions if positions is not None and positions.in_attention else None
+    layer = MultiHeadAttention(config.d_model, config.n_heads, positions=inside)
+    return _residual(layer, config)
 
 
 def _feed_forward(config: Config) -> Residual:
     return _residual(FeedForward(config.d_model, config.d_ff, config.activation), config)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then a feed-forward network.
+
+    Args: positions, the scheme of the stack, for the self-attention.
+    Shapes: x (batch, time, d_model), mask (batch, 1, time) or (batch, time, time). Returns the
+        shape of x.
+    Source: Attention Is All You Need, section 3.1.
+    """
+
+    def __init__(self, config: Config, positions: Positions | None = None):
+        super().__init__()
+        self.self_attention = _attention(config, positions)
+        self.feed_forward = _feed_forward(config)
+
+    def forward(
+        self, x: Float[Tensor, "batch time d_model"], mask: Bool[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "batch time d_model"]:
+        return self.feed_forward(self.self_attention(x, mask=mask))
 
 
 class LayerCache(NamedTuple):
@@ -120,6 +142,116 @@ class LayerCache(NamedTuple):
     def select(self, rows: Int[Tensor, " rows"]) -> "LayerCache":
         """Keep these sequences of the batch, in this order."""
         return LayerCache(self.own.select(rows), self.memory.select(rows))
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, cross-attention to the memory, then a feed-forward network.
+
+    Args: positions, the scheme of the stack, for the self-attention. Without cross_attention, as
+        in a language model, there is no memory.
+    Shapes: x (batch, time, d_model), memory (batch, source_time, d_model), mask (time, key),
+        memory_mask (batch, 1, source_time). Returns the shape of x.
+    Errors: ValueError for cross-attention without a memory.
+    Source: Attention Is All You Need, section 3.1.
+    """
+
+    def __init__(
+        self, config: Config, positions: Positions | None = None, *, cross_attention: bool = True
+    ):
+        super().__init__()
+        self.self_attention = _attention(config, positions)
+        self.cross_attention = _attention(config) if cross_attention else None
+        self.feed_forward = _feed_forward(config)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time d_model"],
+        memory: Float[Tensor, "batch source_time d_model"] | None = None,
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        memory_mask: Bool[Tensor, "..."] | None = None,
+        cache: LayerCache | None = None,
+    ) -> Float[Tensor, "batch time d_model"]:
+        own, of_memory = cache or (None, None)
+        x = self.self_attention(x, mask=mask, cache=own)
+        if self.cross_attention is not None:
+            if memory is None:
+                raise ValueError(
+                    "expected a memory for the cross-attention, got None; run the encoder first, "
+                    "or make the decoder with cross_attention=False"
+                )
+            x = self.cross_attention(x, memory, mask=memory_mask, cache=of_memory)
+        return self.feed_forward(x)
+
+
+class _Stack(nn.Module):
+    """What both stacks have in common: positions, dropout on what comes in, layers, a last norm."""
+
+    def __init__(self, config: Config, make_layer: Callable[[Config, Positions], nn.Module]):
+        super().__init__()
+        sizes = (config.d_model, config.n_heads)
+        self.positions = make_positions(config.positions, *sizes, max_length=config.max_length)
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(
+            make_layer(config, self.positions) for _ in range(config.n_layers)
+        )
+        # Pre-norm leaves the sum of all layers as it is: it is normalised once, at the end.
+        self.norm = LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+
+
+class Encoder(_Stack):
+    """Mark positions, then n_layers encoder layers: each output has seen the whole source.
+
+    Shapes: x, embedded tokens, (batch, time, d_model); mask (batch, 1, time). Returns the memory,
+        of the shape of x.
+    Source: Attention Is All You Need, section 3.1.
+    """
+
+    def __init__(self, config: Config):
+        super().__init__(config, EncoderLayer)
+
+    def forward(
+        self, x: Float[Tensor, "batch time d_model"], mask: Bool[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "batch time d_model"]:
+        x = self.dropout(self.positions.add(x))
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+class Decoder(_Stack):
+    """Mark positions, then n_layers decoder layers: output t has seen tokens up to t, none later.
+
+    With caches, from `new_caches`, x holds only the positions after those that the caches hold.
+
+    Shapes: x, embedded tokens, (batch, time, d_model); memory (batch, source_time, d_model), its
+        mask (batch, 1, source_time). Returns the shape of x.
+    Source: Attention Is All You Need, section 3.1.
+    """
+
+    def __init__(self, config: Config, *, cross_attention: bool = True):
+        super().__init__(config, partial(DecoderLayer, cross_attention=cross_attention))
+
+    def new_caches(self) -> list[LayerCache]:
+        """Make an empty cache for each layer."""
+        return [LayerCache(KeyValueCache(), KeyValueCache(grows=False)) for _ in self.layers]
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time d_model"],
+        memory: Float[Tensor, "batch source_time d_model"] | None = None,
+        memory_mask: Bool[Tensor, "..."] | None = None,
+        caches: list[LayerCache] | None = None,
+    ) -> Float[Tensor, "batch time d_model"]:
+        time = x.shape[1]
+        before = caches[0].own.length if caches else 0
+        x = self.dropout(self.positions.add(x, before))
+        # The newest position alone may see all others: one step of decoding needs no mask.
+        mask = causal_mask(time, before + time, device=x.device) if time > 1 else None
+        given: Sequence[LayerCache | None] = caches or [None] * len(self.layers)
+        for layer, cache in zip(self.layers, given, strict=True):
+            x = layer(x, memory, mask=mask, memory_mask=memory_mask, cache=cache)
+        return self.norm(x)
 
 
 class TransformerState(NamedTuple):
@@ -135,151 +267,15 @@ class TransformerState(NamedTuple):
         return TransformerState(self.memory[rows], self.memory_mask[rows], caches)
 
 
-class EncoderLayer(nn.Module):
-    """Self-attention, then a feed-forward network.
-
-    Shapes: x (batch, time, d_model), mask (batch, 1, time) or (batch, time, time); real, see
-        `at_real`, (batch, time). Returns the shape of x.
-    Source: Attention Is All You Need, section 3.1.
-    """
-
-    def __init__(self, config: Config):
-        super().__init__()
-        self.self_attention = _attention(config)
-        self.feed_forward = _feed_forward(config)
-
-    def forward(
-        self,
-        x: Float[Tensor, "batch time d_model"],
-        mask: Bool[Tensor, "..."] | None = None,
-        rotate: Rotate | None = None,
-        bias: Float[Tensor, "heads time time"] | None = None,
-        real: Bool[Tensor, "batch time"] | None = None,
-    ) -> Float[Tensor, "batch time d_model"]:
-        x = self.self_attention(x, mask=mask, rotate=rotate, bias=bias)
-        return at_real(self.feed_forward, x, real)
+def _embedding(vocab: int, config: Config) -> Embedding:
+    """With a tied matrix, which makes the first logits too, half the spread: see `Embedding`."""
+    return Embedding(vocab, config.d_model, std=0.5 if config.tied else 1.0)
 
 
-class DecoderLayer(nn.Module):
-    """Causal self-attention, cross-attention to the memory, then a feed-forward network.
-
-    Shapes: x (batch, time, d_model), memory (batch, source_time, d_model), mask (time, key),
-        memory_mask (batch, 1, source_time); real, see `at_real`, (batch, time). Returns the shape
-        of x. Without cross-attention, as in a language model, there is no memory.
-    Errors: ValueError for cross-attention without a memory.
-    Source: Attention Is All You Need, section 3.1.
-    """
-
-    def __init__(self, config: Config, *, cross_attention: bool = True):
-        super().__init__()
-        self.self_attention = _attention(config)
-        self.cross_attention = _attention(config) if cross_attention else None
-        self.feed_forward = _feed_forward(config)
-
-    def forward(
-        self,
-        x: Float[Tensor, "batch time d_model"],
-        memory: Float[Tensor, "batch source_time d_model"] | None = None,
-        memory_mask: Bool[Tensor, "..."] | None = None,
-        mask: Bool[Tensor, "..."] | None = None,
-        rotate: Rotate | None = None,
-        bias: Float[Tensor, "heads time key"] | None = None,
-        cache: LayerCache | None = None,
-        real: Bool[Tensor, "batch time"] | None = None,
-    ) -> Float[Tensor, "batch time d_model"]:
-        own, cross = cache or (None, None)
-        x = self.self_attention(x, mask=mask, rotate=rotate, bias=bias, cache=own)
-        if self.cross_attention is not None:
-            if memory is None:
-                raise ValueError(
-                    "expected a memory for the cross-attention, got None; run the encoder first, "
-                    "or make the decoder with cross_attention=False"
-                )
-            x = self.cross_attention(x, memory, mask=memory_mask, cache=cross)
-        return at_real(self.feed_forward, x, real)
-
-
-def _positions(config: Config) -> Positions:
-    sizes = (config.d_model, config.n_heads)
-    return make_positions(config.positions, *sizes, max_length=config.max_length)
-
-
-def _final_norm(config: Config) -> nn.Module:
-    """Pre-norm leaves the sum of all layers as it is: it is normalised once, at the end."""
-    return LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
-
-
-class Encoder(nn.Module):
-    """Mark positions, then n_layers encoder layers: each output has seen the whole source.
-
-    Shapes: x, embedded tokens, (batch, time, d_model); mask (batch, 1, time); real, see
-        `lib.layers.at_real`, (batch, time). Returns the memory, of the shape of x.
-    Source: Attention Is All You Need, section 3.1.
-    """
-
-    def __init__(self, config: Config):
-        super().__init__()
-        self.positions = _positions(config)
-        self.dropout = nn.Dropout(config.dropout)
-        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
-        self.norm = _final_norm(config)
-
-    def forward(
-        self,
-        x: Float[Tensor, "batch time d_model"],
-        mask: Bool[Tensor, "..."] | None = None,
-        real: Bool[Tensor, "batch time"] | None = None,
-    ) -> Float[Tensor, "batch time d_model"]:
-        time = x.shape[1]
-        x = self.dropout(self.positions.add(x))
-        bias = self.positions.bias(time, time)
-        for layer in self.layers:
-            x = layer(x, mask, self.positions.rotate, bias, real)
-        return self.norm(x)
-
-
-class Decoder(nn.Module):
-    """Mark positions, then n_layers decoder layers: output t has seen tokens up to t, none later.
-
-    With caches, from `new_caches`, x holds only the positions after those that the caches hold.
-
-    Shapes: x, embedded tokens, (batch, time, d_model); memory (batch, source_time, d_model), its
-        mask (batch, 1, source_time); real, see `lib.layers.at_real`, (batch, time). Returns the
-        shape of x.
-    Source: Attention Is All You Need, section 3.1.
-    """
-
-    def __init__(self, config: Config, *, cross_attention: bool = True):
-        super().__init__()
-        self.positions = _positions(config)
-        self.dropout = nn.Dropout(config.dropout)
-        self.layers = nn.ModuleList(
-            DecoderLayer(config, cross_attention=cross_attention) for _ in range(config.n_layers)
-        )
-        self.norm = _final_norm(config)
-
-    def new_caches(self) -> list[LayerCache]:
-        """Make an empty cache for each layer."""
-        return [LayerCache(KeyValueCache(), KeyValueCache()) for _ in self.layers]
-
-    def forward(
-        self,
-        x: Float[Tensor, "batch time d_model"],
-        memory: Float[Tensor, "batch source_time d_model"] | None = None,
-        memory_mask: Bool[Tensor, "..."] | None = None,
-        caches: list[LayerCache] | None = None,
-        real: Bool[Tensor, "batch time"] | None = None,
-    ) -> Float[Tensor, "batch time d_model"]:
-        time = x.shape[1]
-        before = caches[0].own.length if caches else 0
-        x = self.dropout(self.positions.add(x, before))
-        rotate = partial(self.positions.rotate, offset=before)
-        bias = self.positions.bias(time, before + time)
-        # The newest position alone may see all others: one step of decoding needs no mask.
-        mask = causal_mask(time, before + time, device=x.device) if time > 1 else None
-        for layer, cache in zip(self.layers, caches or [None] * len(self.layers), strict=True):
-            x = layer(x, memory, memory_mask, mask, rotate, bias, cache, real)
-        return self.norm(x)
+def _projection(embedding: Embedding, config: Config) -> nn.Module:
+    if config.tied:
+        return TiedProjection(embedding)
+    return nn.Linear(config.d_model, len(embedding.weight), bias=False)
 
 
 class Transformer(nn.Module):
@@ -293,20 +289,15 @@ class Transformer(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
-        d_model, target_vocab = config.d_model, config.target_vocab or config.source_vocab
-        one_matrix = config.tied and config.target_vocab is None
-        std = 0.5 if config.tied else 1.0  # a tied matrix makes the first logits too: see Embedding
-        self.source_embedding = Embedding(config.source_vocab, d_model, std=std)
+        self.source_embedding = _embedding(config.source_vocab, config)
         self.target_embedding = (
-            self.source_embedding if one_matrix else Embedding(target_vocab, d_model, std=std)
+            self.source_embedding
+            if config.tied and config.target_vocab is None
+            else _embedding(config.target_vocab or config.source_vocab, config)
         )
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
-        self.projection = (
-            TiedProjection(self.target_embedding)
-            if config.tied
-            else nn.Linear(d_model, target_vocab, bias=False)
-        )
+        self.projection = _projection(self.target_embedding, config)
 
     def encode(
         self, source: Int[Tensor, "batch source_time"], source_lengths: Int[Tensor, " batch"]
@@ -347,11 +338,15 @@ class Transformer(nn.Module):
         Shapes: as in `forward`; target_lengths (batch). Returns (tokens, vocab), where tokens is
             the sum of target_lengths.
         """
-        mask = padding_mask(source_lengths, source.shape[1])  # (batch, 1, source_time)
-        real = padding_mask(target_lengths, target_in.shape[1])[:, 0]  # (batch, target_time)
-        memory = self.encoder(self.source_embedding(source), mask, mask[:, 0])
-        x = self.decoder(self.target_embedding(target_in), memory, mask, real=real)
-        return self.projection(x[real])
+        real_source = padding_mask(source_lengths, source.shape[1])[:, 0]  # (batch, source_time)
+        real_target = padding_mask(target_lengths, target_in.shape[1])[:, 0]  # (batch, target_time)
+        with (
+            at_real((at.get_submodule("feed_forward") for at in self.encoder.layers), real_source),
+            at_real((at.get_submodule("feed_forward") for at in self.decoder.layers), real_target),
+        ):
+            memory, mask = self.encode(source, source_lengths)
+            x = self.decoder(self.target_embedding(target_in), memory, mask)
+        return self.projection(x[real_target])
 
     @torch.no_grad()
     def start(
@@ -382,19 +377,14 @@ class LanguageModel(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
-        std = 0.5 if config.tied else 1.0
-        self.embedding = Embedding(config.source_vocab, config.d_model, std=std)
+        self.embedding = _embedding(config.source_vocab, config)
         self.decoder = Decoder(config, cross_attention=False)
-        self.projection = (
-            TiedProjection(self.embedding)
-            if config.tied
-            else nn.Linear(config.d_model, config.source_vocab, bias=False)
-        )
+        self.projection = _projection(self.embedding, config)
 
     def forward(
         self, tokens: Int[Tensor, "batch time"], caches: list[LayerCache] | None = None
     ) -> Float[Tensor, "batch time vocab"]:
-        """Return logits for the token after each one; with caches, tokens continue what they hold."""
+        """Logits for the token after each one; with caches, tokens continue what they hold."""
         return self.projection(self.decoder(self.embedding(tokens), caches=caches))
 
     def start(self) -> list[LayerCache]:
@@ -420,14 +410,9 @@ class OneStack(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
-        std = 0.5 if config.tied else 1.0
-        self.embedding = Embedding(config.source_vocab, config.d_model, std=std)
+        self.embedding = _embedding(config.source_vocab, config)
         self.encoder = Encoder(config)
-        self.projection = (
-            TiedProjection(self.embedding)
-            if config.tied
-            else nn.Linear(config.d_model, config.source_vocab, bias=False)
-        )
+        self.projection = _projection(self.embedding, config)
 
     def forward(
         self, tokens: Int[Tensor, "batch time"], mask: Bool[Tensor, "..."] | None = None

@@ -106,7 +106,8 @@ def _sentences(
 
 def _split(table: list[list[_Item]]) -> tuple[list[_Item], list[_Item]]:
     """Hold out one number in ten for each noun, another one for the next: items known and new."""
-    known, new = [], []
+    known: list[_Item] = []
+    new: list[_Item] = []
     for noun, row in enumerate(table):
         for number, item in enumerate(row):
             (known if (noun + number) % HELD_OUT else new).append(item)
@@ -157,11 +158,16 @@ def _measure(n: int, unit: str, locale: str) -> str:
 
 
 def _from_now(n: int, time: str, locale: str) -> str:
-    sign, unit = time[0], time[1:]
-    seconds = int(f"{sign}{n * dict(TIMEDELTA_UNITS)[unit]}")
+    sign = time[0]
+    unit, length = next(known for known in TIMEDELTA_UNITS if known[0] == time[1:])
+    seconds = int(f"{sign}{n * length}")
     # The threshold keeps 90 days from turning into three months.
     return format_timedelta(
-        timedelta(seconds=seconds), unit, threshold=inf, add_direction=True, locale=locale
+        timedelta(seconds=seconds),
+        unit,  # type: ignore[arg-type]  # one of Babel's own names, from its own table
+        threshold=inf,
+        add_direction=True,
+        locale=locale,
     )
 
 

@@ -28,10 +28,8 @@ class Corpus:
 
     def fingerprint(self) -> str:
         """A short text that changes when a training sentence does."""
-        digest = hashlib.sha256()
-        for pair in self.train:
-            digest.update(repr(tuple(pair)).encode())
-        return digest.hexdigest()[:16]
+        text = "".join(repr(tuple(pair)) for pair in self.train)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read_corpus(options: argparse.Namespace) -> Corpus:
@@ -39,19 +37,22 @@ def read_corpus(options: argparse.Namespace) -> Corpus:
 
     Errors: ValueError for files that are missing or that `read_parallel` refuses; OSError.
     """
+
+    def read(paths: list[str] | list[Path]) -> list[Pair]:
+        return read_parallel(*paths, lowercase=options.lower_case)
+
     valid: list[Pair] | None = None
     tests: dict[str, list[Pair]] = {}
     if options.train:
-        train = _read(options.train, options)
-        valid = _read(options.valid, options) if options.valid else None
+        train = read(options.train)
+        valid = read(options.valid) if options.valid else None
         if options.test:
-            tests[Path(options.test[0]).name] = _read(options.test, options)
+            tests[Path(options.test[0]).name] = read(options.test)
     elif options.data:
         found = _find(Path(options.data), options.source, options.target)
-        train = _read(found.pop("train"), options)
-        name = next((name for name in VALIDATION if name in found), None)
-        valid = _read(found.pop(name), options) if name else None
-        tests = {n: _read(f, options) for n, f in found.items() if n.startswith("test")}
+        train = read(found["train"])
+        valid = next((read(found[name]) for name in VALIDATION if name in found), None)
+        tests = {name: read(paths) for name, paths in found.items() if name.startswith("test")}
     else:
         train, tests["test"] = translation_pairs()
     if valid is None:
@@ -76,10 +77,6 @@ def make_vocabularies(
     else:
         made = [Vocabulary.from_sentences(side, options.min_count) for side in sides]
     return made[0], made[-1]
-
-
-def _read(paths: list[str] | list[Path], options: argparse.Namespace) -> list[Pair]:
-    return read_parallel(*paths, lowercase=options.lower_case)
 
 
 def _find(folder: Path, source: str, target: str) -> dict[str, list[Path]]:

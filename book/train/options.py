@@ -2,6 +2,8 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -9,163 +11,107 @@ from lib.layers import ACTIVATIONS, PLACEMENTS
 from lib.positions import SCHEMES
 
 # "small" has the size of the best-known tutorial models; "base" and "big" are the paper's.
+_SIZED = ("layers", "d_model", "heads", "d_ff", "dropout", "max_tokens", "epochs")
 SIZES = {
-    "tiny": {"layers": 2, "d_model": 64, "heads": 4, "d_ff": 128, "dropout": 0.0}
-    | {"max_tokens": 512, "epochs": 5},
-    "small": {"layers": 3, "d_model": 256, "heads": 8, "d_ff": 512, "dropout": 0.1}
-    | {"max_tokens": 4096, "epochs": 15},
-    "base": {"layers": 6, "d_model": 512, "heads": 8, "d_ff": 2048, "dropout": 0.1}
-    | {"max_tokens": 8192, "epochs": 20},
-    "big": {"layers": 6, "d_model": 1024, "heads": 16, "d_ff": 4096, "dropout": 0.3}
-    | {"max_tokens": 8192, "epochs": 20},
-}
-DEFAULTS: dict[str, Any] = {
-    "size": None,
-    "data": None,
-    "source": None,
-    "target": None,
-    "train": None,
-    "valid": None,
-    "test": None,
-    "lower_case": True,
-    "min_count": 1,
-    "subword": None,
-    "share": False,
-    "max_length": 256,
-    "norm": "pre",
-    "positions": "rotary",
-    "activation": "relu",
-    "tied": True,
-    "smoothing": 0.1,
-    "schedule": "cosine",
-    "lr": None,
-    "warmup": None,
-    "clip": 1.0,
-    "batch_size": None,
-    "accumulate": 1,
-    "steps": None,
-    "seed": 0,
-    "precision": "auto",
-    "device": "auto",
-    "threads": None,
-    "beam": 4,
-    "alpha": 0.6,
-    "out": "runs/translation",
-    "save_every": 60.0,
-    "resume": False,
+    "tiny": dict(zip(_SIZED, (2, 64, 4, 128, 0.0, 512, 5), strict=True)),
+    "small": dict(zip(_SIZED, (3, 256, 8, 512, 0.1, 4096, 15), strict=True)),
+    "base": dict(zip(_SIZED, (6, 512, 8, 2048, 0.1, 8192, 20), strict=True)),
+    "big": dict(zip(_SIZED, (6, 1024, 16, 4096, 0.3, 8192, 20), strict=True)),
 }
 # A resumed run is the same run: only what does not change its weights may be told again.
 FREE = {"resume", "out", "device", "threads", "save_every", "beam", "alpha"}
 
 
-def _number(
-    kind: type, least: int | float, below: int | float = float("inf")
-) -> Callable[[str], Any]:
+def _number(kind: type, least: int | float, below: int | float = inf) -> Callable[[str], Any]:
     """A reader of numbers from `least` to just under `below`, for argparse."""
+    wanted = f"{'a whole number' if kind is int else 'a number'} of at least {least}"
+    if below < inf:
+        wanted += f" and below {below}"
 
     def read(text: str) -> Any:
-        try:
+        with suppress(ValueError):
             number = kind(text)
-        except ValueError:
-            number = None
-        if number is None or not least <= number < below:
-            what = "a whole number" if kind is int else "a number"
-            bound = f" and below {below}" if below < float("inf") else ""
-            raise argparse.ArgumentTypeError(
-                f"expected {what} of at least {least}{bound}, got {text!r}"
-            )
-        return number
+            if least <= number < below:
+                return number
+        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
 
     return read
 
 
-_COUNT, _RATE = _number(int, 1), _number(float, 0.0)
-_SHARE = _number(float, 0.0, 1)
-_FILES = {"nargs": "+", "metavar": "FILE"}
-_OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
+def _option(text: str, default: Any = None, **settings: Any) -> tuple[Any, dict[str, Any]]:
+    """An option's default, and what argparse is to know: its help, which names the default."""
+    if default is not None and default is not False:
+        text += f" (default {default})"
+    if "type" in settings:
+        settings.setdefault("metavar", "N")
+    return default, settings | {"help": text}
+
+
+_COUNT, _RATE, _SHARE = _number(int, 1), _number(float, 0.0), _number(float, 0.0, 1)
+_FILES: dict[str, Any] = {"nargs": "+", "metavar": "FILE"}
+_YES_OR_NO = argparse.BooleanOptionalAction
+_SCHEDULES, _PRECISIONS = ("cosine", "paper", "constant"), ("auto", "float32", "bfloat16")
+_OPTIONS = {
     "data (without it: the book's own translation task)": {
-        "data": {
-            "metavar": "DIR",
-            "help": "folder of train.SOURCE, train.TARGET, val.* (or .gz)",
-        },
-        "source": {"metavar": "SOURCE", "help": "ending of the source's files in DIR, e.g. de"},
-        "target": {"metavar": "TARGET", "help": "ending of the target's files in DIR, e.g. en"},
-        "train": _FILES | {"help": "instead of DIR: two files, or one with a tab in each line"},
-        "valid": _FILES | {"help": "the same for validation; default: part of the training data"},
-        "test": _FILES | {"help": "the same for the final score; default: the validation data"},
-        "lower_case": {"action": argparse.BooleanOptionalAction, "help": "turn text to lower case"},
-        "min_count": {"type": _COUNT, "help": "rarer words are unknown"},
-        "subword": {"type": _COUNT, "metavar": "N", "help": "cut words into N sub-words instead"},
-        "share": {"action": "store_true", "help": "one vocabulary for both languages"},
-        "max_length": {"type": _COUNT, "help": "leave longer sentences out of training"},
+        "data": _option("folder of train.SOURCE, train.TARGET, val.* (or .gz)", metavar="DIR"),
+        "source": _option("ending of the source's files in DIR, e.g. de"),
+        "target": _option("ending of the target's files in DIR, e.g. en"),
+        "train": _option("instead of DIR: two files, or one with a tab in each line", **_FILES),
+        "valid": _option("the same for validation; default: part of the training data", **_FILES),
+        "test": _option("the same for the final score; default: the validation data", **_FILES),
+        "lower_case": _option("turn text to lower case", True, action=_YES_OR_NO),
+        "min_count": _option("rarer words are unknown", 1, type=_COUNT),
+        "subword": _option("cut words into N sub-words instead", type=_COUNT),
+        "share": _option("one vocabulary for both languages", False, action="store_true"),
+        "max_length": _option("leave longer sentences out of training", 256, type=_COUNT),
     },
     "model": {
-        "size": {"choices": SIZES, "help": "sets what this help gives no default for (see below)"},
-        "layers": {"type": _COUNT, "help": "in the encoder, and as many in the decoder"},
-        "d_model": {"type": _COUNT, "help": "width of the vector at a position"},
-        "heads": {"type": _COUNT, "help": "attention heads"},
-        "d_ff": {"type": _COUNT, "help": "width inside the feed-forward networks"},
-        "dropout": {"type": _SHARE, "help": "share of entries set to 0 in training"},
-        "norm": {"choices": PLACEMENTS, "help": "normalise before or after a sub-layer"},
-        "positions": {"choices": SCHEMES, "help": "how positions are marked"},
-        "activation": {"choices": tuple(ACTIVATIONS), "help": "of the feed-forward networks"},
-        "tied": {"action": argparse.BooleanOptionalAction, "help": "embedding is projection too"},
+        "size": _option("sets what this help gives no default for (see below)", choices=SIZES),
+        "layers": _option("in the encoder, and as many in the decoder", type=_COUNT),
+        "d_model": _option("width of the vector at a position", type=_COUNT),
+        "heads": _option("attention heads", type=_COUNT),
+        "d_ff": _option("width inside the feed-forward networks", type=_COUNT),
+        "dropout": _option("share of entries set to 0 in training", type=_SHARE),
+        "norm": _option("normalise before or after a sub-layer", "pre", choices=PLACEMENTS),
+        "positions": _option("how positions are marked", "rotary", choices=SCHEMES),
+        "activation": _option("of the feed-forward networks", "relu", choices=tuple(ACTIVATIONS)),
+        "tied": _option("embedding is projection too", True, action=_YES_OR_NO),
     },
     "training": {
-        "smoothing": {"type": _SHARE, "help": "label smoothing"},
-        "schedule": {"choices": ("cosine", "paper", "constant"), "help": "of the learning rate"},
-        "lr": {
-            "type": _RATE,
-            "help": "highest rate (default 0.256 / d_model; paper: a factor, 1)",
-        },
-        "warmup": {
-            "type": _number(int, 0),
-            "help": "updates (default 1/20 of all; paper: 4000)",
-        },
-        "clip": {"type": _RATE, "help": "longest gradient"},
-        "max_tokens": {"type": _COUNT, "help": "in a batch, on either side, padding included"},
-        "batch_size": {"type": _COUNT, "help": "sentences in a batch, instead of max-tokens"},
-        "accumulate": {"type": _COUNT, "help": "batches that make one update"},
-        "epochs": {"type": _COUNT, "help": "times through the data"},
-        "steps": {"type": _COUNT, "help": "updates, instead of epochs"},
-        "seed": {"type": _number(int, 0), "help": "of weights, dropout and order"},
+        "smoothing": _option("label smoothing", 0.1, type=_SHARE),
+        "schedule": _option("of the learning rate", "cosine", choices=_SCHEDULES),
+        "lr": _option("highest rate (default 0.256 / d_model; paper: a factor, 1)", type=_RATE),
+        "warmup": _option("updates (default 1/20 of all; paper: 4000)", type=_number(int, 0)),
+        "clip": _option("longest gradient", 1.0, type=_RATE),
+        "max_tokens": _option("in a batch, on either side, padding included", type=_COUNT),
+        "batch_size": _option("sentences in a batch, instead of max-tokens", type=_COUNT),
+        "accumulate": _option("batches that make one update", 1, type=_COUNT),
+        "epochs": _option("times through the data", type=_COUNT),
+        "steps": _option("updates, instead of epochs", type=_COUNT),
+        "seed": _option("of weights, dropout and order", 0, type=_number(int, 0)),
     },
     "machine": {
-        "precision": {
-            "choices": ("auto", "float32", "bfloat16"),
-            "help": "auto: bfloat16 on GPU",
-        },
-        "device": {"help": "auto, cpu, cuda, cuda:1"},
-        "threads": {"type": _COUNT, "help": "of the processor; default: what torch chooses"},
+        "precision": _option("auto: bfloat16 on GPU", "auto", choices=_PRECISIONS),
+        "device": _option("auto, cpu, cuda, cuda:1", "auto"),
+        "threads": _option("of the processor; default: what torch chooses", type=_COUNT),
     },
     "result": {
-        "out": {"metavar": "DIR", "help": "where checkpoints, losses and the summary go"},
-        "save_every": {"type": _RATE, "metavar": "SECONDS", "help": "0: after each update"},
-        "resume": {
-            "action": "store_true",
-            "help": "go on with the run in --out",
-        },
-        "beam": {"type": _COUNT, "help": "of the final translations; 1 is greedy"},
-        "alpha": {"type": _RATE, "help": "length penalty of the beam"},
+        "out": _option(
+            "where checkpoints, losses and the summary go", "runs/translation", metavar="DIR"
+        ),
+        "save_every": _option("0: after each update", 60.0, type=_RATE, metavar="SECONDS"),
+        "resume": _option("go on with the run in --out", False, action="store_true"),
+        "beam": _option("of the final translations; 1 is greedy", 4, type=_COUNT),
+        "alpha": _option("length penalty of the beam", 0.6, type=_RATE),
     },
 }
-
-
-def _epilog() -> str:
-    """Examples, and what each size stands for."""
-    sizes = [
-        f"  {name:<6}" + ", ".join(f"{option.replace('_', '-')} {n}" for option, n in size.items())
-        for name, size in SIZES.items()
-    ]
-    examples = (
-        "  python -m train",
-        "  python -m train --data multi30k --source de --target en --min-count 2 --out runs/de",
-        "  python -m train --train mine.tsv --subword 4000 --size tiny --out runs/mine",
-        "  python -m train --resume --out runs/de",
-    )
-    return "\n".join(
-        ["sizes; tiny is the default, with files it is small:", *sizes, "", "examples:", *examples]
-    )
+DEFAULTS = {name: default for group in _OPTIONS.values() for name, (default, _) in group.items()}
+_EXAMPLES = """
+examples:
+  python -m train
+  python -m train --data multi30k --source de --target en --min-count 2 --out runs/de
+  python -m train --train mine.tsv --subword 4000 --size tiny --out runs/mine
+  python -m train --resume --out runs/de"""
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -174,44 +120,45 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     Errors: SystemExit with a message for an unknown option, a bad value, or two that exclude
     each other.
     """
+    sizes = "\n".join(
+        f"  {size:<6}" + ", ".join(f"{_flag(name)[2:]} {n}" for name, n in settings.items())
+        for size, settings in SIZES.items()
+    )
     parser = argparse.ArgumentParser(
         prog="python -m train",
         description="Train a Transformer to translate: on the book's task, or on your own files.",
         argument_default=argparse.SUPPRESS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=_epilog(),
+        epilog=f"sizes; tiny is the default, with files it is small:\n{sizes}\n{_EXAMPLES}",
     )
     for title, options in _OPTIONS.items():
         group = parser.add_argument_group(title)
-        for name, settings in options.items():
-            default = DEFAULTS.get(name)
-            shown = f" (default {default})" if default is not None and default is not False else ""
-            flag = "--" + name.replace("_", "-")
-            if "type" in settings:
-                settings = {"metavar": "N"} | settings
-            group.add_argument(flag, **settings | {"help": settings["help"] + shown})
+        for name, (_, settings) in options.items():
+            group.add_argument(_flag(name), **settings)
     given = parser.parse_args(arguments)
-    problem = _conflict(vars(given))
-    if problem:
+    if problem := _conflict(vars(given)):
         parser.error(problem)
     return given
+
+
+def _flag(name: str) -> str:
+    """How an option is called on the command line: d_model -> --d-model."""
+    return "--" + name.replace("_", "-")
 
 
 def _conflict(given: dict[str, Any]) -> str | None:
     """What is wrong with these options together."""
     told = sorted(set(given) - FREE)
     if given.get("resume") and told:
-        names = ", ".join("--" + name.replace("_", "-") for name in told)
+        names = ", ".join(map(_flag, told))
         return f"--resume goes on with the options of the run; leave out {names}"
-    pairs = (("data", "train"), ("epochs", "steps"), ("subword", "min_count"))
-    for one, other in pairs:
+    for one, other in (("data", "train"), ("epochs", "steps"), ("subword", "min_count")):
         if one in given and other in given:
-            return f"expected --{one} or --{other.replace('_', '-')}, got both"
+            return f"expected {_flag(one)} or {_flag(other)}, got both"
     named = [name for name in ("data", "source", "target") if name in given]
     if 0 < len(named) < 3:
-        return "expected --data DIR --source ENDING --target ENDING together, got only --" + (
-            " and --".join(named)
-        )
+        names = " and ".join(map(_flag, named))
+        return f"expected --data DIR --source ENDING --target ENDING together, got only {names}"
     for name in ("train", "valid", "test"):
         if name in given and len(given[name]) > 2:
             return f"expected one or two files after --{name}, got {len(given[name])}"
@@ -223,13 +170,11 @@ def _conflict(given: dict[str, Any]) -> str | None:
 def settle(given: argparse.Namespace) -> argparse.Namespace:
     """Fill in the defaults: those of the size, then the others."""
     told = vars(given)
-    own_files = "data" in told or "train" in told
-    size = told.get("size", "small" if own_files else "tiny")
-    filled = {**DEFAULTS, **SIZES[size], **told, "size": size}
-    if "batch_size" in told and "max_tokens" not in told:
-        filled["max_tokens"] = None
-    if "steps" in told:
-        filled["epochs"] = None
+    size = told.get("size", "small" if {"data", "train"} & told.keys() else "tiny")
+    filled = DEFAULTS | SIZES[size] | told | {"size": size}
+    for instead, usual in (("batch_size", "max_tokens"), ("steps", "epochs")):
+        if instead in told and usual not in told:
+            filled[usual] = None
     if filled["lr"] is None:
         # 0.004 at the width 64 of the book's own task, and lower for wider models
         filled["lr"] = 1.0 if filled["schedule"] == "paper" else 0.256 / filled["d_model"]

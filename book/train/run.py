@@ -1,6 +1,7 @@
 """One run of `python -m train`: what it is made of, and what happens after each update."""
 
 import argparse
+import json
 import math
 import os
 import signal
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from lib.checkpoints import load_checkpoint, save_checkpoint, save_model
+from lib.checkpoints import load_checkpoint, peek, save_checkpoint, save_model, write_whole
 from lib.data import BatchStream, batches
 from lib.notebook import best_device, seed_everything
 from lib.subword import vocabulary_from_json, vocabulary_to_json
@@ -26,16 +27,16 @@ from lib.training import (
     label_smoothed_loss,
     paper_adam,
     paper_schedule,
-    token_loss,
+    teacher_forcing,
     train,
     validation_loss,
     warm_up,
 )
 from lib.transformer import Config, Transformer
 from train.corpus import make_vocabularies, read_corpus
-from train.report import LossLog, number, perplexity
+from train.options import FREE, settle
 
-STATE, BEST, LOSSES = "last.pt", "best.safetensors", "losses.jsonl"
+STATE, BEST, LOSSES, SUMMARY = "last.pt", "best.safetensors", "losses.jsonl", "summary.txt"
 VALIDATION_BATCH = 100  # sentences
 FLUSH_EVERY = 100  # updates
 
@@ -50,6 +51,42 @@ class Progress:
     best_step: int = 0
 
 
+class LossLog:
+    """The losses of a run in a file, one JSON object a line; a resumed run goes on writing it.
+
+    Args: `keep`, the updates that the run has behind it; lines of later ones are dropped, and so
+    is a last line that a killed process left half written.
+    """
+
+    def __init__(self, path: Path, keep: int = 0):
+        self._path = path
+        self._waiting: list[tuple[int, dict[str, float | Tensor]]] = []
+        lines = path.read_text(encoding="utf-8").splitlines() if keep and path.exists() else []
+        kept = [line for line in lines if line.endswith("}") and json.loads(line)["step"] <= keep]
+        text = "".join(line + "\n" for line in kept)
+        write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
+
+    def add(self, step: int, **values: float | Tensor) -> None:
+        """Remember some values; a tensor is not read yet."""
+        self._waiting.append((step, values))
+
+    def flush(self) -> None:
+        """Write what is remembered: only here the processor waits for the GPU's numbers.
+
+        Errors: FloatingPointError for a loss that is not finite.
+        """
+        with self._path.open("a", encoding="utf-8") as stream:
+            for step, values in self._waiting:
+                entry = {"step": step} | {name: float(value) for name, value in values.items()}
+                if not math.isfinite(entry.get("loss", 0.0)):
+                    raise FloatingPointError(
+                        f"expected a finite loss, got {entry['loss']} in update {step}: "
+                        "lower --lr, or warm up longer"
+                    )
+                stream.write(json.dumps(entry) + "\n")
+        self._waiting = []
+
+
 class Run:
     """One training run: data, model, optimiser and place, new or taken from a checkpoint.
 
@@ -58,54 +95,44 @@ class Run:
     """
 
     def __init__(self, options: argparse.Namespace, kept: dict[str, Any] | None = None):
-        self.options, self.out = options, Path(options.out)
-        seed_everything(options.seed)
-        torch.set_num_threads(options.threads)
-        self.device = _device(options.device)
+        o = self.options = options
+        self.out = Path(o.out)
+        seed_everything(o.seed)
+        torch.set_num_threads(o.threads)
+        self.device = _device(o.device)
         bf16 = {"auto": self.device.type == "cuda", "bfloat16": True, "float32": False}
-        self.autocast = torch.bfloat16 if bf16[options.precision] else None
-        self.corpus = read_corpus(options)
+        self.autocast = torch.bfloat16 if bf16[o.precision] else None
+        self.loss = partial(teacher_forcing, autocast=self.autocast)
+        self.corpus = read_corpus(o)
         self.fingerprint = self.corpus.fingerprint()
-        if kept is None:
-            self.vocabs = make_vocabularies(self.corpus.train, options)
-        elif kept["fingerprint"] == self.fingerprint:
-            self.vocabs = tuple(map(vocabulary_from_json, kept["vocabularies"]))
-        else:
+        if kept and kept["fingerprint"] != self.fingerprint:
             raise ValueError(
                 "expected the training sentences that the run began with, got others; "
                 "put the old files back, or begin a new run"
             )
+        if kept:
+            self.vocabs = tuple(map(vocabulary_from_json, kept["vocabularies"]))
+        else:
+            self.vocabs = make_vocabularies(self.corpus.train, o)
         self.model = Transformer(self._config()).to(self.device)
         self.optimizer = paper_adam(self.model)
-        bounds = {"max_tokens": options.max_tokens, "batch_size": options.batch_size}
-        self.stream = BatchStream(self.corpus.train, *self.vocabs, **bounds, seed=options.seed)
-        self.steps = options.steps or math.ceil(
-            options.epochs * self.stream.per_epoch / options.accumulate
-        )
+        self.state = (self.out / STATE, self.model, self.optimizer)  # a file, and what it keeps
+        bounds = {"max_tokens": o.max_tokens, "batch_size": o.batch_size}
+        self.stream = BatchStream(self.corpus.train, *self.vocabs, **bounds, seed=o.seed)
+        self.steps = o.steps or math.ceil(o.epochs * self.stream.per_epoch / o.accumulate)
         self.schedule = self._schedule()
         self.step, self.progress, self.stopping = 0, Progress(), False
-        if kept is not None:
-            place = self.out / STATE
-            self.step, _ = load_checkpoint(place, self.model, self.optimizer, stream=self.stream)
+        if kept:
+            self.step, _ = load_checkpoint(*self.state, stream=self.stream)
             self.progress = Progress(**kept["progress"])
         self.kept, self.saved = self.step, time.monotonic()  # updates in the checkpoint, and when
         self.log = LossLog(self.out / LOSSES, keep=self.step)
 
     def _config(self) -> Config:
         o, (source, target) = self.options, self.vocabs
-        return Config(
-            len(source),
-            None if o.share else len(target),
-            d_model=o.d_model,
-            n_heads=o.heads,
-            d_ff=o.d_ff,
-            n_layers=o.layers,
-            dropout=o.dropout,
-            norm=o.norm,
-            positions=o.positions,
-            activation=o.activation,
-            tied=o.tied,
-        )
+        same = ("d_model", "d_ff", "dropout", "norm", "positions", "activation", "tied")
+        sizes = {"n_heads": o.heads, "n_layers": o.layers} | {name: vars(o)[name] for name in same}
+        return Config(len(source), None if o.share else len(target), **sizes)
 
     def _schedule(self) -> Schedule:
         o = self.options
@@ -126,20 +153,13 @@ class Run:
             "vocabularies": [vocabulary_to_json(vocab) for vocab in self.vocabs],
             "progress": asdict(self.progress),
         }
-        save_checkpoint(
-            self.out / STATE,
-            self.model,
-            self.optimizer,
-            step=self.step,
-            stream=self.stream,
-            extra=told,
-        )
+        save_checkpoint(*self.state, step=self.step, stream=self.stream, extra=told)
         self.kept = self.step
 
     def validate(self) -> None:
         """Measure the loss on held-out sentences; the best weights so far are kept."""
         held = batches(self.corpus.valid, *self.vocabs, VALIDATION_BATCH, seed=0)
-        loss = validation_loss(self.model, held, autocast=self.autocast)
+        loss = validation_loss(self.model, held, loss=self.loss)
         self.progress.epochs = self.stream.position.epoch
         self.log.add(self.step, validation_loss=loss)
         best = loss < self.progress.best_loss
@@ -148,7 +168,7 @@ class Run:
             about = {"step": self.step, "validation_loss": loss}
             save_model(self.out / BEST, self.model, *self.vocabs, about)
         tqdm.write(
-            f"update {number(self.step)} of {number(self.steps)}: validation loss {loss:.3f}, "
+            f"update {self.step:,} of {self.steps:,}: validation loss {loss:.3f}, "
             f"{perplexity(loss)}{', the best so far' if best else ''}"
         )
 
@@ -171,22 +191,55 @@ class Run:
         self.saved = time.monotonic()  # what came before is no training time
         if self.step == 0:
             self.save()  # from the first moment on there is something to resume from
-        smoothed = partial(label_smoothed_loss, smoothing=self.options.smoothing)
+        loss, o = self.loss, self.options
+        if o.smoothing:
+            loss = partial(loss, criterion=partial(label_smoothed_loss, smoothing=o.smoothing))
         with _asked_to_stop(self):
             train(
                 self.model,
                 self.stream,
                 self.steps,
-                self.options.lr,
+                o.lr,
                 schedule=self.schedule,
-                clip=self.options.clip,
-                loss_function=smoothed if self.options.smoothing else token_loss,
+                clip=o.clip,
+                loss=loss,
                 optimizer=self.optimizer,
-                accumulate=self.options.accumulate,
-                autocast=self.autocast,
+                accumulate=o.accumulate,
                 start=self.step,
                 after_update=self.after_update,
             )
+
+
+def prepare(given: argparse.Namespace) -> Run:
+    """Make the run that the command line asks for, or the one that is to go on.
+
+    Errors: ValueError when there is nothing to resume, or a run that must not be overwritten.
+    """
+    options = settle(given)
+    state = Path(options.out) / STATE
+    if options.resume:
+        if not state.exists():
+            raise ValueError(
+                f"expected a run to resume in {options.out}, there is no {STATE}; "
+                "name its folder with --out, or begin one without --resume"
+            )
+        kept = peek(state)
+        told = {name: value for name, value in vars(given).items() if name in FREE}
+        # `out` even if it was not told: the folder may have been copied or renamed since.
+        return Run(argparse.Namespace(**kept["options"] | told | {"out": options.out}), kept)
+    if state.exists():
+        raise ValueError(
+            f"expected a new folder for a new run, but {options.out} holds one; "
+            "go on with it by --resume, or name another folder with --out"
+        )
+    Path(options.out).mkdir(parents=True, exist_ok=True)
+    options.threads = options.threads or torch.get_num_threads()
+    return Run(options)
+
+
+def perplexity(loss: float) -> str:
+    """Say exp(loss): how many equally likely tokens leave as much doubt."""
+    return f"perplexity {math.exp(min(loss, 99.0)):.2f}"
 
 
 @contextmanager
@@ -212,10 +265,8 @@ def _asked_to_stop(run: Run) -> Iterator[None]:
 
 
 def _device(name: str) -> torch.device:
-    if name == "auto":
-        return best_device()
     try:
-        device = torch.device(name)
+        device = best_device() if name == "auto" else torch.device(name)
     except RuntimeError as error:
         raise ValueError(f"expected a device such as cpu or cuda, got {name!r}") from error
     if device.type == "cuda" and not torch.cuda.is_available():

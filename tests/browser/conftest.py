@@ -11,9 +11,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from ext import book_widgets
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from ext import book_widgets
 from tests.browser import axe
 from tests.paths import BOOK
 

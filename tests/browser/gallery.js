@@ -8,7 +8,7 @@ export default {
         numbers: ui.flag(),
         row: ui.text(80),
       });
-      const size = controls.slider(w, "size", { label: "Size", min: 1, max: 8 });
+      const size = controls.slider(w, "size", { label: "Size" });
       const kind = controls.choice(w, "kind", {
         label: "Mask", options: [["plain", "None"], ["causal", "Causal"]] });
       const pick = controls.select(w, "kind", {

@@ -10,10 +10,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
-from ext import book_runs
 from fontTools.ttLib import TTFont
 from fontTools.ttLib.tables._g_l_y_f import USE_MY_METRICS
 
+from ext import book_runs
 from tests.paths import BOOK, HTML, ROOT
 
 pytestmark = pytest.mark.built

@@ -2,11 +2,12 @@
 
 import matplotlib.pyplot as plt
 import pytest
+from PIL import Image
+from sphinx.errors import ExtensionError
+
 from ext.book_fonts import icon_characters, math_characters
 from ext.book_images import lighten
 from ext.book_mathml import to_mathml
-from PIL import Image
-from sphinx.errors import ExtensionError
 
 
 def test_a_formula_becomes_mathml_with_its_source_as_text():
@@ -19,7 +20,13 @@ def test_a_formula_becomes_mathml_with_its_source_as_text():
 
 @pytest.mark.parametrize(
     ("latex", "letter"),
-    [(r"\mathbb{R}", "ℝ"), (r"\mathbb{E}", "𝔼"), (r"\mathbf{x}", "𝐱"), (r"\mathcal{L}", "ℒ")],
+    [
+        (r"\mathbb{R}", "ℝ"),
+        (r"\mathbb{E}", "𝔼"),
+        (r"\mathbf{x}", "𝐱"),
+        (r"\mathbf{3}", "𝟑"),
+        (r"\mathcal{L}", "ℒ"),
+    ],
 )
 def test_styled_letters_are_characters_of_their_own(latex, letter):
     assert f">{letter}<" in to_mathml(latex, False)
@@ -43,8 +50,8 @@ def test_what_cannot_be_set_stops_the_build(latex):
 
 
 def test_the_maths_font_holds_the_italic_letters_that_a_browser_puts_in():
-    characters = math_characters(["<p>z</p><math><mi>x</mi><mi>h</mi></math>"])
-    assert {"x", "𝑥", "ℎ", "√"} <= characters
+    characters = math_characters(["<p>z</p><math><mi>x</mi><mi>h</mi><mi>Ω</mi><mi>ε</mi></math>"])
+    assert {"x", "𝑥", "ℎ", "√", "𝛺", "𝜀"} <= characters
     assert "z" not in characters
 
 

@@ -1,10 +1,10 @@
 """The build keeps on a page what it uses, and nothing that holds up its text."""
 
-from ext.book_fonts import drop_icons
-from ext.book_images import place_images
-from ext.book_light import lighten_page
 from PIL import Image
 
+from ext.book_fonts import drop_icons
+from ext.book_images import picture_sizes
+from ext.book_pages import keep_used, place_images, rewrite
 from tests.paths import BOOK
 
 OPTIONS = "const DOCUMENTATION_OPTIONS = {};\n"
@@ -21,7 +21,7 @@ HEAD = """<head>
 
 
 def test_a_page_keeps_what_it_uses_and_no_script_holds_it_up():
-    page = lighten_page(HEAD + "<body><p>text</p></body>", OPTIONS)
+    page = keep_used(HEAD + "<body><p>text</p></body>", OPTIONS)
     assert "sphinx-design" not in page
     assert "searchindex" not in page
     assert "design-tabs" not in page
@@ -33,15 +33,15 @@ def test_a_page_keeps_what_it_uses_and_no_script_holds_it_up():
 
 def test_a_page_that_needs_a_file_keeps_it():
     body = '<div class="sd-tab-set"></div><div id="search-results"></div>'
-    page = lighten_page(HEAD + body, OPTIONS)
+    page = keep_used(HEAD + body, OPTIONS)
     assert "sphinx-design.min.css" in page
     assert '<script defer data-prefix="id" src="_static/design-tabs.js">' in page
     assert '<script defer src="searchindex.js">' in page
 
 
 def test_a_page_may_pass_twice():
-    once = lighten_page(HEAD + "<body></body>", OPTIONS)
-    assert lighten_page(once, OPTIONS) == once
+    once = keep_used(HEAD + "<body></body>", OPTIONS)
+    assert keep_used(once, OPTIONS) == once
 
 
 def test_unused_icons_leave_the_style_sheet():
@@ -51,20 +51,36 @@ def test_unused_icons_leave_the_style_sheet():
 
 
 def test_pictures_get_their_size_and_the_lower_ones_load_late(tmp_path):
-    Image.new("RGB", (13, 7)).save(tmp_path / "a.png")
+    (tmp_path / "_images").mkdir()
+    Image.new("RGB", (13, 7)).save(tmp_path / "_images" / "a.png")
+    image = 'src="../_images/a.png"'
     text = (
-        '<img src="a.png"><h2>Part</h2><img alt="x" src="a.png" /><img src="b.svg">'
-        '<img width="5" height="3" src="a.png"><img src="https://example.org/c.png">'
+        f'<img {image}><h2>Part</h2><img alt="x" {image} /><img src="b.svg">'
+        f'<img width="5" height="3" {image}><img src="https://example.org/_images/a.png">'
     )
     size = 'width="13" height="7"'
     late = 'loading="lazy" decoding="async"'
-    placed = place_images(text, tmp_path)
+    sizes = picture_sizes(tmp_path)
+    placed = place_images(text, sizes)
     assert placed == (
-        f'<img {size} src="a.png"><h2>Part</h2><img {size} {late} alt="x" src="a.png" />'
-        f'<img {late} src="b.svg"><img {late} width="5" height="3" src="a.png">'
-        f'<img {late} src="https://example.org/c.png">'
+        f'<img {size} {image}><h2>Part</h2><img {size} {late} alt="x" {image} />'
+        f'<img {late} src="b.svg"><img {late} width="5" height="3" {image}>'
+        f'<img {late} src="https://example.org/_images/a.png">'
     )
-    assert place_images(placed, tmp_path) == placed
+    assert place_images(placed, sizes) == placed
+
+
+def test_a_page_is_read_once_and_written_if_it_changed(tmp_path):
+    pages = {"a.html": "one", "book/b.html": "two", "_static/c.html": "one"}
+    for name, text in pages.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    steps = [lambda text: text.replace("one", "1"), lambda text: text.replace("1", "uno")]
+    before = (tmp_path / "book" / "b.html").stat().st_mtime_ns
+    assert sorted(rewrite(tmp_path, steps)) == ["two", "uno"]
+    assert (tmp_path / "a.html").read_text(encoding="utf-8") == "uno"
+    assert (tmp_path / "book" / "b.html").stat().st_mtime_ns == before
+    assert (tmp_path / "_static" / "c.html").read_text(encoding="utf-8") == "one"
 
 
 def test_no_style_of_the_page_makes_the_widgets_slow():

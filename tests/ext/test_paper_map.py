@@ -8,13 +8,14 @@ import pytest
 from tests.paths import BOOK
 
 TEXT = (BOOK / "paper_map.md").read_text(encoding="utf-8")
-NAMES = sorted(set(re.findall(r"`(\w+\.\w+)`", TEXT)))
+NAMES = sorted(set(re.findall(r"`((?:kit\.\w+\.)?\w+\.\w+)`", TEXT)))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_name_exists(name):
-    module, attribute = name.split(".")
-    assert hasattr(importlib.import_module(f"lib.{module}"), attribute)
+    module, _, attribute = name.rpartition(".")
+    full = module if module.startswith("kit.") else f"lib.{module}"
+    assert hasattr(importlib.import_module(full), attribute)
 
 
 def test_every_chapter_that_builds_a_part_is_named():

@@ -1,5 +1,6 @@
 """The glossary and the index: every word is used, and every place is there."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -7,9 +8,8 @@ import nbformat
 import pytest
 from docutils import nodes
 from docutils.utils import new_document
-from ext import book_glossary, book_index
-from sphinx.errors import ExtensionError
 
+from ext import book_glossary, book_index
 from tests.paths import BOOK
 
 GLOSSARY = (BOOK / "glossary.md").read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ def markdown(path: Path) -> str:
 def headings(path: Path) -> list[str]:
     """The titles of a chapter's sections as plain text."""
     text = re.sub(r"^(`{3,}).*?^\1", "", markdown(path), flags=re.M | re.S)
-    return [title.replace("$", "") for title in re.findall(r"^#{1,3} (.+)$", text, re.M)]
+    return re.findall(r"^#{1,3} (.+)$", text, re.M)
 
 
 PLAIN = str.maketrans({"`": "", "$": "", "_": " "})
@@ -48,8 +48,7 @@ def test_a_term_is_used_and_its_entry_leads_to_the_chapter_that_explains_it(term
         r"(.+?) \[Chapter \d+\]\((\w+)\.ipynb#([\w-]+)\)", ENTRIES[term]
     ).groups()
     assert f"[Chapter {int(name[:2])}]" in ENTRIES[term]
-    slugs = [re.sub(r"[^\w -]", "", t.lower()).replace(" ", "-") for t in headings(CHAPTERS[name])]
-    assert section in slugs
+    assert section in map(book_index.slug, headings(CHAPTERS[name]))
     assert 4 <= len(text.split()) <= 40
 
 
@@ -75,13 +74,29 @@ def test_a_narrower_word_is_not_written_twice():
     assert len(set(plain)) == len(plain)
 
 
-def test_a_section_that_is_not_there_stops_the_build():
-    known = {3: {"It’s here": "its-here"}}
-    found = book_index.find_places([(3, "It's here")], {3: "book/03_a"}, known)
-    assert found == [book_index.Place("book/03_a", 3, "It’s here", "its-here")]
-    for place in [(3, "It is here"), (4, "It's here")]:
-        with pytest.raises(ExtensionError, match=f"section of chapter {place[0]}, got"):
-            book_index.find_places([place], {3: "book/03_a"}, known)
+def test_a_name_in_the_index_is_defined_in_the_library_or_in_a_kit():
+    defined = set()
+    for path in (*BOOK.glob("lib/*.py"), *BOOK.glob("kit/*/*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        defined |= {node.name for node in ast.walk(tree) if hasattr(node, "name")}
+    words = [word for word, _ in INDEX if re.fullmatch(r"`.*`", word)]
+    assert {name for word in words for name in re.findall(r"`(\w+)`", word)} <= defined
+
+
+def test_the_index_is_markdown_with_links_that_myst_resolves():
+    table = {
+        ("mask", "causal"): [(6, "Nothing leaks")],
+        ("mask", ""): [(6, "It's $n^2$ here"), (3, "`f`, shown")],
+        ("`f`", ""): [(3, "`f`, shown")],
+    }
+    number = '<span class="index-number">{}</span>'.format
+    assert book_index.letters(table, {3: "03_a.ipynb", 6: "06_b.ipynb"}) == {
+        "F": f"{{.index-words}}\n- `f`, [{number(3)} `f`, shown](03_a.ipynb#f-shown)\n",
+        "M": "{.index-words}\n"
+        f"- mask, [{number(6)} It's $n^2$ here](06_b.ipynb#its--here), "
+        f"[{number(3)} `f`, shown](03_a.ipynb#f-shown)\n\n"
+        f"  - causal, [{number(6)} Nothing leaks](06_b.ipynb#nothing-leaks)\n",
+    }
 
 
 @pytest.mark.parametrize(

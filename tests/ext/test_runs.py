@@ -1,10 +1,10 @@
-"""The record of runs and its table: old forms, gaps, and what a refresh writes."""
+"""The record of runs and its table: gaps, and what a refresh writes."""
 
 import json
 
 import pytest
-from ext import book_runs, book_widgets
 
+from ext import book_runs, book_widgets
 from scripts import refresh
 
 FULL = {
@@ -27,16 +27,10 @@ def chapter(folder, name, heading="# A title", html=None):
     return path
 
 
-def test_both_forms_of_the_record_are_read(tmp_path):
+def test_the_record_is_read_and_may_be_missing(tmp_path):
     path = tmp_path / "record.json"
-    entries = {"a": 41, "b": {"cpu": FULL, "gpu": {"seconds": 3}}, "c": None, "d": {"cpu": 5}}
-    path.write_text(json.dumps(entries), encoding="utf-8")
-    assert book_runs.read_record(path) == {
-        "a": {"cpu": {"seconds": 41}},
-        "b": {"cpu": FULL, "gpu": {"seconds": 3}},
-        "c": {},
-        "d": {},
-    }
+    path.write_text(json.dumps({"b": {"cpu": FULL, "gpu": {"seconds": 3}}}), encoding="utf-8")
+    assert book_runs.read_record(path) == {"b": {"cpu": FULL, "gpu": {"seconds": 3}}}
     assert book_runs.read_record(tmp_path / "none.json") == {}
 
 
@@ -64,11 +58,11 @@ def test_the_summary_counts_what_was_timed(tmp_path):
 
 def test_a_run_is_added_to_the_record_and_keeps_the_others(tmp_path, monkeypatch):
     path = tmp_path / "chapters.json"
-    path.write_text(json.dumps({"01.ipynb": 41, "02.ipynb": {"gpu": {"seconds": 3}}}))
+    path.write_text(json.dumps({"01.ipynb": {"cpu": {}}, "02.ipynb": {"gpu": {"seconds": 3}}}))
     monkeypatch.setattr(refresh, "RECORD", path)
     refresh.note("02.ipynb", "cpu", FULL)
     assert json.loads(path.read_text()) == {
-        "01.ipynb": {"cpu": {"seconds": 41}},
+        "01.ipynb": {"cpu": {}},
         "02.ipynb": {"cpu": FULL, "gpu": {"seconds": 3}},
     }
     assert list(tmp_path.iterdir()) == [path]

@@ -10,6 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from lib.masks import causal_mask, combine_masks, padding_mask
+from lib.positions import Positions
 from tests.helpers import assert_close, normal, random_mask, unchecked
 
 PATHS = pytest.mark.parametrize("explicit", [False, True], ids=["fused", "explicit"])
@@ -177,15 +178,22 @@ def test_a_row_without_keys_is_zero_with_a_bias_too(dtype, explicit):
 def test_rotate_acts_on_queries_and_keys_but_not_on_values():
     layer = MultiHeadAttention(6, 2).double()
     x = normal(2, 3, 6)
-    seen = []
+    plain, seen = layer(x), []
 
-    def rotate(heads):
-        seen.append(tuple(heads.shape))
-        return -heads  # the scores do not change: both change sign
+    class Scaled(Positions):
+        def __init__(self, factor):
+            super().__init__()
+            self.factor = factor
 
-    assert_close(layer(x, rotate=rotate), layer(x), 1e-12)
-    assert seen == [(2, 2, 3, 3)] * 2
-    assert not torch.allclose(layer(x, rotate=lambda heads: 2 * heads), layer(x))
+        def rotate(self, x, offset=0):
+            seen.append((*x.shape, offset))
+            return self.factor * x
+
+    layer.positions = Scaled(-1)  # the scores do not change: both change sign
+    assert_close(layer(x), plain, 1e-12)
+    assert seen == [(2, 2, 3, 3, 0)] * 2
+    layer.positions = Scaled(2)
+    assert not torch.allclose(layer(x), plain)
 
 
 def test_self_and_cross_attention_are_one_layer():

@@ -75,23 +75,35 @@ def test_another_batch_is_refused():
 @pytest.mark.parametrize("parts", [[1] * 7, [3, 1, 2, 1]], ids=str)
 def test_self_attention_with_a_cache_equals_without(scheme, parts):
     positions = make_positions(scheme, 12, 3).double()
-    layer = MultiHeadAttention(12, 3, d_v=5).double()
+    layer = MultiHeadAttention(12, 3, d_v=5, positions=positions).double()
     x = normal(2, 7, 12)
-    wanted = layer(x, mask=causal_mask(7), rotate=positions.rotate, bias=positions.bias(7, 7))
+    wanted = layer(x, mask=causal_mask(7))
     cache, outputs, start = KeyValueCache(), [], 0
     for part in parts:
         end = start + part
-        outputs.append(
-            layer(
-                x[:, start:end],
-                mask=causal_mask(part, end),
-                rotate=lambda h, start=start: positions.rotate(h, start),
-                bias=positions.bias(part, end),
-                cache=cache,
-            )
-        )
+        outputs.append(layer(x[:, start:end], mask=causal_mask(part, end), cache=cache))
         start = end
     assert_close(torch.cat(outputs, 1), wanted, 1e-12)
+
+
+def test_self_attention_that_names_its_keys_goes_on_storing_them():
+    """x_key=x is self-attention still: whether keys are added is the cache's affair."""
+    layer, x = MultiHeadAttention(12, 3).double(), normal(2, 7, 12)
+    cache, outputs = KeyValueCache(), []
+    for at in range(7):
+        one = x[:, at : at + 1]
+        outputs.append(layer(one, one, cache=cache))
+    assert cache.length == 7
+    assert_close(torch.cat(outputs, 1), layer(x, mask=causal_mask(7)), 1e-12)
+
+
+def test_a_cache_that_does_not_grow_is_filled_once():
+    cache = KeyValueCache(grows=False)
+    cache.append(normal(2, 3, 4, 5), normal(2, 3, 4, 7))
+    with pytest.raises(ValueError, match="grows=False that holds 4 positions"):
+        cache.append(normal(2, 3, 1, 5), normal(2, 3, 1, 7))
+    assert cache.length == 4
+    assert not cache.select(torch.tensor([1])).grows
 
 
 def test_cross_attention_reads_its_memory_once():
@@ -101,7 +113,7 @@ def test_cross_attention_reads_its_memory_once():
     wanted = layer(x, memory, mask=mask)
     calls = []
     layer.w_k.register_forward_hook(lambda *_: calls.append(1))
-    cache = KeyValueCache()
+    cache = KeyValueCache(grows=False)
     outputs = [layer(x[:, t : t + 1], memory, mask=mask, cache=cache) for t in range(5)]
     assert_close(torch.cat(outputs, 1), wanted, 1e-12)
     assert (len(calls), cache.length) == (1, 7)

@@ -8,7 +8,7 @@ from torch import nn
 
 from lib.checkpoints import load_model, save_model
 from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
-from lib.decoding import BATCH_SIZE, beam_search, greedy, store_by_columns, translate
+from lib.decoding import BATCH_SIZE, beam_search, greedy, sample, store_by_columns, translate
 from lib.positions import SCHEMES
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 from lib.transformer import Config, Transformer
@@ -194,6 +194,26 @@ def test_cached_equals_uncached_token_for_token(positions):
 
 
 # The order of the weights in memory
+
+
+class Interrupted(nn.Module):
+    """Stops in the middle of a sentence."""
+
+    def start(self, source, source_lengths):
+        assert not self.training
+        return ()
+
+    def step(self, token, state):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("was_training", [True, False])
+@pytest.mark.parametrize("decoder", [greedy, sample, beam_search])
+def test_after_an_error_a_model_is_in_the_mode_that_it_came_in(decoder, was_training):
+    model = Interrupted().train(was_training)
+    with pytest.raises(KeyboardInterrupt):
+        decoder(model, torch.tensor([[5, EOS]]), torch.tensor([2]), 7)
+    assert model.training == was_training
 
 
 def test_weights_by_columns_are_the_same_model(tmp_path):

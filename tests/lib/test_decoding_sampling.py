@@ -1,10 +1,13 @@
 """Sampling: what stays after each filter, and that tokens are drawn as often as they should."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from transformers import TopPLogitsWarper
 
 from lib.data import EOS, PAD
 from lib.decoding import greedy, keep_top_k, keep_top_p, sample, with_temperature
@@ -58,6 +61,21 @@ def test_top_k_keeps_exactly_k():
 )
 def test_top_p_keeps_the_token_that_crosses(p, wanted):
     assert kept(keep_top_p(LOGITS, p))[0] == wanted
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
+def test_top_p_that_is_a_sum_of_probabilities_keeps_those_alone(order, dtype):
+    """In float32 .5 + .3 comes out below .8, and a third token was kept."""
+    logits = torch.tensor([0.3, 0.1, 0.1, 0.5], dtype=dtype).log()[list(order)]
+    assert (keep_top_p(logits, 0.8) > -INF).sum() == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("p", [0.05, 0.3, 0.5, 0.8, 0.95])
+def test_top_p_equals_hugging_face(p, dtype):
+    logits = 3 * torch.randn(200, 31, generator=torch.Generator().manual_seed(0)).to(dtype)
+    assert torch.equal(keep_top_p(logits, p), TopPLogitsWarper(p)(None, logits))
 
 
 def test_top_p_of_one_keeps_all_however_unlikely():

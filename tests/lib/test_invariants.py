@@ -103,9 +103,12 @@ def test_the_jacobian_is_zero_where_masked_and_only_there(n, seed, explicit):
     def one(x):
         return run(module, x[None], mask=mask, return_weights=explicit)[0]
 
-    # A row with a single key has weight 1 whatever its score: the query itself is not felt then.
-    expected = mask | (torch.eye(n, dtype=torch.bool) & (mask.sum(-1) > 1)[:, None])
-    assert torch.equal(influence(one, x), expected)
+    itself = torch.eye(n, dtype=torch.bool)  # as the query, which no mask hides
+    assert not influence(one, x)[~mask & ~itself].any(), "a masked key: exactly zero"
+    # A row with a single key has weight 1 whatever its score: the query itself is not felt then,
+    # but the terms that cancel in its derivative may leave 1e-16, on some processors.
+    expected = mask | (itself & (mask.sum(-1) > 1)[:, None])
+    assert torch.equal(influence(one, x, tolerance=1e-13), expected)
 
 
 @given(st.integers(1, 12), seeds, paths)

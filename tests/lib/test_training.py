@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+from functools import partial
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from lib.training import (
     label_smoothed_loss,
     paper_adam,
     paper_schedule,
+    teacher_forcing,
     token_loss,
     train,
     update,
@@ -138,7 +140,7 @@ def test_a_long_gradient_is_shortened():
         1,
         1.0,
         clip=0.125,
-        loss_function=lambda logits, target: 1000 * token_loss(logits, target),
+        loss=lambda model, part: (1000 * teacher_forcing(model, part)[0], 23),
         optimizer=optimizer,
     )
     assert model.table.norm().item() == pytest.approx(0.125, rel=1e-4)
@@ -158,7 +160,41 @@ def test_a_short_stream_is_an_error():
 
 def test_a_loss_that_breaks_is_reported():
     with pytest.raises(FloatingPointError, match=r"got nan by step 2: lower lr"):
-        train(Recorder(), [batch()] * 2, 2, 1e-2, loss_function=lambda x, _: x.sum() * math.nan)
+        train(Recorder(), [batch()] * 2, 2, 1e-2, loss=lambda m, _: (m.table.sum() * math.nan, 1))
+
+
+@pytest.mark.parametrize("was_training", [True, False])
+def test_after_an_error_a_model_is_in_the_mode_that_it_came_in(was_training):
+    def fails(model, part):
+        raise KeyboardInterrupt
+
+    model = Recorder().train(was_training)
+    with pytest.raises(KeyboardInterrupt):
+        train(model, [batch()], 1, 1e-2, loss=fails)
+    assert model.training == was_training
+    with pytest.raises(KeyboardInterrupt):
+        validation_loss(model, [batch()], loss=fails)
+    assert model.training == was_training
+
+
+def test_a_loop_needs_no_sentences():
+    """Any batch with `to`, any loss that counts: a line fitted to points, as tensors."""
+    points = [torch.stack([x, 3 * x]) for x in torch.randn(200, 17, 1)]
+
+    def squares(model, part):
+        x, y = part
+        return (model(x) - y).square().sum(), len(x)
+
+    model = nn.Linear(1, 1)
+    losses = train(model, points, 200, 0.1, loss=squares)
+    assert losses[-1] < 1e-3 < losses[0]
+    assert model.weight.item() == pytest.approx(3, abs=0.05)
+
+
+def test_another_reduction_is_refused():
+    for loss in (token_loss, label_smoothed_loss):
+        with pytest.raises(ValueError, match='expected reduction "mean" or "sum"'):
+            loss(torch.randn(2, 3, VOCAB), torch.full((2, 3), 5), reduction="none")
 
 
 def test_endless_starts_again_in_a_new_order():
@@ -188,16 +224,17 @@ def unequal_parts():
     return [make_batch(cut, vocab, vocab) for cut in cuts], make_batch(pairs[:32], vocab, vocab)
 
 
-@pytest.mark.parametrize("loss_function", [token_loss, label_smoothed_loss])
-def test_accumulation_equals_one_big_batch(loss_function):
+@pytest.mark.parametrize("criterion", [token_loss, label_smoothed_loss])
+def test_accumulation_equals_one_big_batch(criterion):
     parts, whole = unequal_parts()
     one, other = small_transformer(), small_transformer()
     losses = []
     for model, batches in ((one, parts), (other, [whole])):
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-        options = {"clip": 1e9, "loss_function": loss_function}
-        losses.append(update(model, optimizer, batches, **options))
-    assert_close(*losses, 1e-10)
+        loss = partial(teacher_forcing, criterion=criterion)
+        losses.append(update(model, optimizer, batches, loss, clip=1e9))
+    assert_close(losses[0][0], losses[1][0], 1e-10)
+    assert losses[0][1] == losses[1][1] == count_tokens(whole)
     for (name, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
         assert_close(a.grad, b.grad, 1e-10)
         assert_close(a.data, b.data, 1e-10)
@@ -292,16 +329,16 @@ def test_bf16_autocast_trains():
     pairs, vocab = reversal_task()
     types = []
 
-    def loss_function(logits, target):
+    def criterion(logits, target, *, reduction):
         types.append(logits.dtype)
-        return token_loss(logits, target)
+        return token_loss(logits, target, reduction=reduction)
 
     runs = []
     for autocast in (None, torch.bfloat16):
         model = small_transformer(dtype=torch.float32, d_model=32)
         stream = endless(pairs, vocab, vocab, 32)
-        options = {"loss_function": loss_function, "autocast": autocast}
-        runs.append(train(model, stream, 40, 1e-2, **options))
+        loss = partial(teacher_forcing, criterion=criterion, autocast=autocast)
+        runs.append(train(model, stream, 40, 1e-2, loss=loss))
         assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert set(types) == {torch.float32}
     exact, rough = runs
@@ -315,11 +352,11 @@ def test_bf16_autocast_trains():
 def test_bf16_with_each_kind_of_positions(positions):
     parts, _ = unequal_parts()
     losses = [
-        update(model, paper_adam(model), parts, autocast=autocast).item()
+        update(model, paper_adam(model), parts, partial(teacher_forcing, autocast=autocast))[0]
         for autocast in (None, torch.bfloat16)
         for model in [small_transformer(dtype=torch.float32, d_model=32, positions=positions)]
     ]
-    assert losses[1] == pytest.approx(losses[0], rel=0.01)
+    assert losses[1].item() == pytest.approx(losses[0].item(), rel=0.01)
     assert losses[1] != losses[0]
 
 
@@ -332,7 +369,8 @@ def test_validation_counts_each_token_once_whatever_the_batches(autocast):
     dtype = torch.float32 if autocast else torch.float64
     model = small_transformer(dropout=0.5, dtype=dtype).train()
     before = torch.get_rng_state()
-    one, other = (validation_loss(model, found, autocast=autocast) for found in (parts, [whole]))
+    loss = partial(teacher_forcing, autocast=autocast)
+    one, other = (validation_loss(model, found, loss=loss) for found in (parts, [whole]))
     assert one == pytest.approx(other, abs=1e-2 if autocast else 1e-10)
     assert model.training
     assert torch.equal(before, torch.get_rng_state())
@@ -381,8 +419,8 @@ def test_one_batch_can_be_learned_by_heart():
 # Padding left out of the work
 
 
-@pytest.mark.parametrize("loss_function", [token_loss, label_smoothed_loss])
-def test_leaving_padding_out_takes_the_same_step(loss_function):
+@pytest.mark.parametrize("criterion", [token_loss, label_smoothed_loss])
+def test_leaving_padding_out_takes_the_same_step(criterion):
     stepped = []
     for real_only in (False, True):
         torch.manual_seed(0)
@@ -393,8 +431,8 @@ def test_leaving_padding_out_takes_the_same_step(loss_function):
         target_in = target.roll(1, 1).index_fill(1, torch.tensor([0]), BOS)
         batch = Batch(source, (source != PAD).sum(1), target_in, target)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        options = {"loss_function": loss_function, "real_only": real_only}
-        losses = [update(model, optimizer, [batch, batch], **options) for _ in range(3)]
+        loss = partial(teacher_forcing, criterion=criterion, real_only=real_only)
+        losses = [update(model, optimizer, [batch, batch], loss)[0] for _ in range(3)]
         stepped.append((torch.stack(losses), *model.parameters()))
     for without, within in zip(*stepped, strict=True):
         assert_close(without, within, 1e-12)
@@ -406,5 +444,11 @@ def test_leaving_padding_out_needs_a_model_that_can():
     model = Seq2Seq(*map(len, words), 5, 7)
     before = [parameter.clone() for parameter in model.parameters()]
     with pytest.raises(ValueError, match="expected a model with a method real_logits, got Seq2Seq"):
-        train(model, [make_batch(pairs, *words)], 1, 1e-3, real_only=True)
+        train(
+            model,
+            [make_batch(pairs, *words)],
+            1,
+            1e-3,
+            loss=partial(teacher_forcing, real_only=True),
+        )
     assert all(map(torch.equal, before, model.parameters()))

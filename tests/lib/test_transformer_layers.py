@@ -1,5 +1,7 @@
 """Padding left out of the work changes nothing at real positions, and costs nothing."""
 
+import contextlib
+
 import pytest
 import torch
 from torch import nn
@@ -28,7 +30,8 @@ class Counting(nn.Module):
 def test_a_layer_sees_the_real_positions_alone():
     layer, x = Counting(FeedForward(13, 17).double()), normal(5, 7, 13).requires_grad_()
     real = padding_mask(LENGTHS, 7)[:, 0]
-    out = at_real(layer, x, real)
+    with at_real([layer], real):
+        out = layer(x)
     assert layer.rows == LENGTHS.sum()
     assert_close(out[real], layer(x)[real], 1e-12)
     assert not out[~real].any()
@@ -37,15 +40,21 @@ def test_a_layer_sees_the_real_positions_alone():
     assert x.grad[real].any(dim=-1).all()
 
 
-def test_without_lengths_every_position_is_computed():
+@pytest.mark.parametrize("fails", [False, True])
+def test_afterwards_every_position_is_computed(fails):
     layer, x = FeedForward(13, 17), normal(5, 7, 13, dtype=torch.float32)
-    assert torch.equal(at_real(layer, x), layer(x))
+    wanted = layer(x)
+    with contextlib.suppress(ValueError), at_real([layer], padding_mask(LENGTHS, 7)[:, 0]):
+        layer(x[..., :12] if fails else x)
+    assert torch.equal(layer(x), wanted)
 
 
 def test_a_batch_of_padding_alone_is_zero():
     x = normal(5, 7, 13)
     none = torch.zeros(5, 7, dtype=torch.bool)
-    assert not at_real(FeedForward(13, 17).double(), x, none).any()
+    layer = FeedForward(13, 17).double()
+    with at_real([layer], none):
+        assert not layer(x).any()
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -54,13 +63,14 @@ def test_what_stands_at_padding_reaches_no_real_position(norm):
     mask = padding_mask(LENGTHS, 7)
     real, memory = mask[:, 0], normal(5, 7, 24, seed=1)
     for layer, more in (
-        (EncoderLayer(config), (mask,)),
-        (DecoderLayer(config), (memory, mask, mask)),
+        (EncoderLayer(config), {"mask": mask}),
+        (DecoderLayer(config), {"memory": memory, "memory_mask": mask, "mask": mask}),
     ):
         layer.double()
         x = normal(5, 7, 24)
         junk = torch.where(real.unsqueeze(-1), x, 1e3)
-        wanted, got = (layer(one, *more, real=real) for one in (x, junk))
+        with at_real([layer.feed_forward], real):
+            wanted, got = (layer(one, **more) for one in (x, junk))
         assert torch.equal(wanted[real], got[real])
         assert not got[~real].any()
 

@@ -11,7 +11,7 @@ from kit.shared.torch_weights import named_as_ours, torch_masks
 from lib.attention import MultiHeadAttention
 from lib.data import PAD
 from lib.layers import LayerNorm, layer_norm
-from lib.masks import causal_mask, padding_mask
+from lib.masks import padding_mask
 from lib.positions import SCHEMES, ALiBi, Rotary
 from lib.training import label_smoothed_loss
 from lib.transformer import Config, Transformer
@@ -75,12 +75,11 @@ def test_attention_with_positions_by_loops(scheme):
     """Written out for one query and one key at a time, in float64."""
     batch, n_heads, time, d_k = 2, 3, 5, 4
     torch.manual_seed(0)
-    layer = MultiHeadAttention(n_heads * d_k, n_heads).double()
+    positions = make_in_float64(lambda: Rotary(d_k) if scheme == "rotary" else ALiBi(n_heads))
+    layer = MultiHeadAttention(n_heads * d_k, n_heads, positions=positions).double()
     x = normal(batch, time, n_heads * d_k)
     mask = random_mask(batch, time, time)
-    positions = make_in_float64(lambda: Rotary(d_k) if scheme == "rotary" else ALiBi(n_heads))
-    bias = positions.bias(time, time)
-    got = layer(x, mask=mask, rotate=positions.rotate, bias=bias)
+    got = layer(x, mask=mask)
 
     heads = torch.zeros(batch, time, n_heads * d_k, dtype=torch.float64)
     for b in range(batch):
@@ -221,11 +220,3 @@ def test_another_scheme_gives_another_model(scheme):
     source, target_in = torch.randint(4, 29, (2, 4, 7))
     gap = ours(source, LENGTHS, target_in) - other(source, LENGTHS, target_in)
     assert gap.abs().max() > 0.01
-
-
-def test_torch_masks_are_the_opposite_of_ours():
-    mask = padding_mask(LENGTHS, 7)
-    theirs = torch_masks(mask, 11)
-    assert torch.equal(theirs["tgt_mask"], ~causal_mask(11))
-    assert torch.equal(theirs["src_key_padding_mask"], ~mask[:, 0])
-    assert theirs["memory_key_padding_mask"] is theirs["src_key_padding_mask"]

@@ -6,8 +6,8 @@ import itertools
 import nbformat
 import pytest
 import yaml
-from ext import book_runs
 
+from ext import book_runs
 from tests.notebooks.guards import GUARDS, IGNORE, code_cells, definitions, images, tags
 from tests.paths import BOOK, ROOT, lib_definitions
 

@@ -3,7 +3,10 @@
 import json
 import random
 import re
+import shutil
+import signal
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +15,7 @@ from safetensors.torch import load_file
 from lib.checkpoints import load_model
 from lib.translation import translation_pairs
 from train.__main__ import main
+from train.run import Run
 
 SIZE = "--layers 1 --d-model 16 --heads 2 --d-ff 16 --device cpu --threads 1 --beam 1"
 TINY = SIZE.split()
@@ -32,6 +36,28 @@ def files(tmp_path):
 
 def run(*given):
     return main([str(each) for each in given])
+
+
+def stopped_after(update, monkeypatch, *given):
+    """A run, with Ctrl-C pressed during one of its updates."""
+    true = Run.after_update
+
+    def stop(self, step, loss):
+        if step == update:
+            signal.raise_signal(signal.SIGINT)
+        true(self, step, loss)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "after_update", stop)
+        assert run(*given) == 130
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.glob("*")}
+
+
+def folders_of(folder):
+    return {path for path in folder.rglob("*") if path.is_dir()}
 
 
 def log(out):
@@ -111,33 +137,63 @@ def test_a_finished_run_is_scored_again(files, tmp_path, capsys):
 
 def test_ctrl_c_between_updates(files, tmp_path, monkeypatch, capsys):
     """The second half of a run that was stopped ends where the whole run ends."""
-    import signal
-
-    from train.run import Run
-
     whole, halves = tmp_path / "whole", tmp_path / "halves"
     given = [*TINY, *files, "--steps", 20, "--dropout", 0.2]
     run(*given, "--out", whole)
-    true = Run.after_update
-
-    def stop_at_seven(self, step, loss):
-        if step == 7:
-            signal.raise_signal(signal.SIGINT)
-        true(self, step, loss)
-
-    monkeypatch.setattr(Run, "after_update", stop_at_seven)
     before = signal.getsignal(signal.SIGINT)
     capsys.readouterr()
-    assert run(*given, "--out", halves) == 130
+    stopped_after(7, monkeypatch, *given, "--out", halves)
     assert signal.getsignal(signal.SIGINT) is before
     said = capsys.readouterr().err
     assert "Stopped after 7 of 20 updates" in said
     assert f"Go on with: python -m train --resume --out {halves}" in said
-    monkeypatch.setattr(Run, "after_update", true)
     assert run("--resume", "--out", halves) == 0
     assert log(whole) == log(halves)
     one, other = (load_file(out / "best.safetensors") for out in (whole, halves))
     assert all(torch.equal(weight, other[name]) for name, weight in one.items())
+
+
+@pytest.mark.parametrize("away", [shutil.copytree, shutil.move])
+@pytest.mark.parametrize(
+    ("folder", "told", "where"),
+    [
+        ("runs/translation", [], "."),  # the folder that stands for --out
+        ("second", ["--out", "second"], "."),
+        ("second", ["--out", "second/"], "."),
+        ("second", ["--out", "link"], "."),
+        ("second", ["--out", "../second"], "elsewhere"),
+        ("elsewhere/runs/translation", [], "elsewhere"),
+    ],
+)
+def test_a_run_goes_on_in_the_folder_where_it_is_found(
+    files, tmp_path, monkeypatch, capsys, folder, told, where, away
+):
+    """Copied or renamed, it leaves alone what stands under the name that it began with."""
+    for name in ("elsewhere", "runs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("second")
+    monkeypatch.chdir(tmp_path)
+    near = [Path(each).name if each.startswith("/") else each for each in files]
+    first = tmp_path / "first"
+    stopped_after(3, monkeypatch, *TINY, *near, "--steps", 9, "--out", first)
+    original = contents(first)
+    away(first, folder)
+    left, folders = contents(first), folders_of(tmp_path)
+    monkeypatch.chdir(where)
+    capsys.readouterr()
+    stopped_after(6, monkeypatch, "--resume", *told)
+    named = told[1].rstrip("/") if told else "runs/translation"
+    said = capsys.readouterr().err
+    assert f"all is kept in {named}/last.pt." in said
+    assert f"Go on with: python -m train --resume --out {named}\n" in said
+    assert run("--resume", *told) == 0
+    out = tmp_path / folder
+    assert contents(first) == left == (original if away is shutil.copytree else {})
+    assert [entry["step"] for entry in log(out) if "lr" in entry] == list(range(1, 10))
+    assert torch.load(out / "last.pt", weights_only=True)["step"] == 9
+    summary = (out / "summary.txt").read_text(encoding="utf-8")
+    assert f"{named}/best.safetensors" in summary
+    assert folders_of(tmp_path) == folders
 
 
 def test_ctrl_c_before_there_is_a_run(monkeypatch, capsys):

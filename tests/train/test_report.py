@@ -1,51 +1,12 @@
-"""The log goes on where a run goes on, and numbers read well."""
+"""What is told of a run: numbers that read well, in two columns."""
 
-import json
-import math
+import re
 
 import pytest
-import torch
 
-from train.report import LossLog, duration, number, perplexity, table
-
-
-def entries(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def test_log_writes_when_asked(tmp_path):
-    log = LossLog(tmp_path / "log")
-    log.add(1, loss=torch.tensor(0.5), lr=0.1)
-    log.add(1, validation_loss=2.0)
-    assert entries(tmp_path / "log") == []
-    log.flush()
-    log.add(2, loss=torch.tensor(0.25), lr=0.1)
-    log.flush()
-    log.flush()
-    assert entries(tmp_path / "log") == [
-        {"step": 1, "loss": 0.5, "lr": 0.1},
-        {"step": 1, "validation_loss": 2.0},
-        {"step": 2, "loss": 0.25, "lr": 0.1},
-    ]
-
-
-def test_a_resumed_run_drops_what_it_will_do_again(tmp_path):
-    path = tmp_path / "log"
-    path.write_text('{"step": 1, "loss": 3.0}\n{"step": 2, "loss": 2.0}\n{"step": 3, "lo')
-    LossLog(path, keep=2)
-    assert [entry["step"] for entry in entries(path)] == [1, 2]
-    LossLog(path, keep=1)
-    assert [entry["step"] for entry in entries(path)] == [1]
-    LossLog(path)
-    assert entries(path) == []
-
-
-@pytest.mark.parametrize("loss", [math.nan, math.inf])
-def test_a_loss_that_breaks_is_not_kept(tmp_path, loss):
-    log = LossLog(tmp_path / "log")
-    log.add(7, loss=torch.tensor(loss))
-    with pytest.raises(FloatingPointError, match=rf"got {loss} in update 7: lower --lr"):
-        log.flush()
+from train.options import parse
+from train.report import duration, facts, table
+from train.run import prepare
 
 
 @pytest.mark.parametrize(
@@ -62,13 +23,30 @@ def test_duration(seconds, text):
     assert duration(seconds) == text
 
 
-def test_numbers():
-    assert number(12345.6) == "12,346"
-    assert perplexity(math.log(5)) == "perplexity 5.00"
-    assert perplexity(1e9).startswith("perplexity")
-
-
 def test_table():
     assert (
         table([("a", "one"), ("", "two"), ("long", "three")]) == "a     one\n      two\nlong  three"
     )
+
+
+def test_facts_count_in_thousands(tmp_path):
+    lines = [f"{'a ' * (i % 5 + 1)}\tb{i}\n" for i in range(1300)] + ["a " * 9 + "\tb\n"] * 1250
+    (tmp_path / "t").write_text("".join(lines), encoding="utf-8")
+    given = f"--train {tmp_path}/t --out {tmp_path}/out --size tiny --threads 1 --device cpu"
+    told = "--max-length 6 --steps 12345 --batch-size 1 --seed 3 --precision bfloat16"
+
+    def right(*more):
+        return [text for _, text in facts(prepare(parse([*given.split(), *told.split(), *more])))]
+
+    model, kind, data, words, training, schedule, machine = right()
+    assert model.startswith("2+2 layers, d_model 64, 4 heads, d_ff 128, ")
+    assert model.endswith(" parameters")
+    assert kind == "norm pre, positions rotary, dropout 0.0"
+    kept, left, held = (int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", data))
+    assert (kept + left, held) == (2550 - 127, 127)
+    assert data == f"{kept:,} pairs, {left:,} too long ones left out; 127 for validation"
+    assert words == "vocabularies of 5 and 15 words"
+    assert training == f"12,345 updates, {kept:,} batches an epoch"
+    assert schedule == "schedule cosine, rate 0.004, smoothing 0.1, seed 3"
+    assert machine == "cpu, bfloat16"
+    assert right("--share")[3] == "one vocabulary of 16 words"

@@ -6,15 +6,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from kit.shared.attention_checks import SIZES
-from kit.shared.checks import Report, close, draw, expect_tensor, require
+from kit.shared.attention_checks import SIZES, draw
+from kit.shared.checks import Steps, check, expect_tensor, require, require_close
 
 
-def check_hard_lookup(lookup: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Report:
+@check("hard look-up")
+def check_hard_lookup(lookup: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Steps:
     """Check lookup(query, key, value): for each query the value whose key scores highest.
 
     Shapes: query (query, d_k), key (key, d_k), value (key, d_v). Returns (query, d_v).
-    Errors: CheckFailed.
     """
     for sizes in SIZES:
         query, key, value = draw(*sizes)
@@ -26,15 +26,16 @@ def check_hard_lookup(lookup: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Rep
                 f"query {i} of {len(query)} scores highest with key {best} of {len(key)}: "
                 f"expected value {best} untouched, got {output[i].tolist()}",
             )
-    return Report("hard look-up", (f"returns the best key's own value, on {len(SIZES)} shapes",))
+    yield f"returns the best key's own value, on {len(SIZES)} shapes"
 
 
-def check_kernel_attention(smooth: Callable[[Tensor, Tensor, Tensor, float], Tensor]) -> Report:
+@check("kernel attention")
+def check_kernel_attention(smooth: Callable[[Tensor, Tensor, Tensor, float], Tensor]) -> Steps:
     """Check smooth(query, key, value, width): Nadaraya-Watson regression with a Gaussian kernel.
 
     Shapes: query (query, d), key (key, d), value (key, d_v), width a number above 0; returns
         (query, d_v).
-    Errors: CheckFailed. Source: Nadaraya (1964), Watson (1964).
+    Source: Nadaraya (1964), Watson (1964).
     """
     for sizes in SIZES:
         query, key, value = draw(*sizes)
@@ -43,11 +44,14 @@ def check_kernel_attention(smooth: Callable[[Tensor, Tensor, Tensor, float], Ten
             for i, q in enumerate(query):
                 kernel = [math.exp(-float(((q - k) ** 2).sum()) / (2 * width**2)) for k in key]
                 mean = sum(w * v for w, v in zip(kernel, value, strict=True)) / sum(kernel)
-                require(
-                    close(output[i], mean),
+                require_close(
+                    output[i],
+                    mean,
                     f"width {width}, query {i}: expected {mean.tolist()}, got "
                     f"{output[i].tolist()}; the kernel is exp(-distance**2 / (2 * width**2))",
                 )
+    yield f"equals the quotient of sums on {len(SIZES)} shapes"
+
     query, key, value = draw(2, 3, 1, 5)
     far = smooth(query + 1e4, key, value, 0.1)
     require(
@@ -56,8 +60,5 @@ def check_kernel_attention(smooth: Callable[[Tensor, Tensor, Tensor, float], Ten
         "of -distance**2 / (2 * width**2) is the same quotient and stays finite",
     )
     nearest = value[(query + 1e4 - key.T).abs().argmin(-1)]
-    require(close(far, nearest), "far from every key the nearest one must take all the weight")
-    return Report(
-        "kernel attention",
-        (f"equals the quotient of sums on {len(SIZES)} shapes", "finite far from every key"),
-    )
+    require_close(far, nearest, "far from every key the nearest one must take all the weight")
+    yield "finite far from every key"

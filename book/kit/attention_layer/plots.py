@@ -1,14 +1,10 @@
-"""The figures about attention: curves over a width, attention maps, fits of a curve.
-
-Each function returns the Axes it drew on. Queries are rows and keys are columns in every map.
-"""
+"""The figures about attention: curves over a width, fits of a curve."""
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from kit.shared.axes import COLOURS, MARKERS, new_axes
+from kit.shared.axes import COLOURS, draw_curves, new_axes, new_panels
 
 
 def plot_curves(
@@ -18,26 +14,15 @@ def plot_curves(
     ylabel: str,
     *,
     log: str = "",
-    axes: Axes | None = None,
 ) -> Axes:
     """Draw one line for each curve over the same x; `log` names the axes with a log scale.
 
-    Errors: ValueError for a curve that is not as long as x.
+    Returns the Axes. Errors: ValueError for a curve that is not as long as x.
     """
-    axes = axes or new_axes()
-    for (name, y), colour, marker in zip(curves.items(), COLOURS, MARKERS, strict=False):
-        if len(y) != len(x):
-            raise ValueError(f"expected {len(x)} points in {name!r}, as in x, got {len(y)}")
-        axes.plot(x, y, color=colour, marker=marker, label=name)
-    axes.set(xlabel=xlabel, ylabel=ylabel)
+    drawn = {name: (x, y) for name, y in curves.items()}
+    axes = draw_curves(new_axes(), drawn, xlabel, ylabel, log=log)
     if "x" in log:
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(x, [f"{value:g}" for value in x], minor=False)
-        axes.minorticks_off()
-    if "y" in log:
-        axes.set_yscale("log")
-    if len(curves) > 1:
-        axes.legend(frameon=False)
+        axes.set_xticks(x)
     return axes
 
 
@@ -51,23 +36,14 @@ def plot_fits(
 
     Returns the last Axes. Errors: ValueError for a fit that is not as long as the grid.
     """
-    _, panels = plt.subplots(
-        1,
-        len(fits),
-        figsize=(2.6 * len(fits), 2.8),
-        sharey=True,
-        layout="constrained",
-        facecolor="white",
-        squeeze=False,
-    )
-    for axes, (name, fit) in zip(panels[0], fits.items(), strict=True):
-        if len(fit) != len(grid):
-            raise ValueError(f"expected {len(grid)} points in {name!r}, as in x, got {len(fit)}")
+    panels = new_panels(len(fits), len(fits), (2.6, 2.8), sharey=True)
+    for axes, (name, fit) in zip(panels, fits.items(), strict=True):
         axes.spines[["top", "right"]].set_visible(False)
         axes.scatter(*points, s=12, color="#777777")
         if truth is not None:
             axes.plot(grid, truth, color="black", linewidth=1, linestyle="--")
-        axes.plot(grid, fit, color=COLOURS[1], linewidth=2)
-        axes.set(title=name, xlabel="x")
-    panels[0][0].set_ylabel("y")
-    return axes
+        curve = {name: (grid, fit)}
+        draw_curves(axes, curve, "x", "", markers=False, color=COLOURS[1], linewidth=2)
+        axes.set_title(name)
+    panels[0].set_ylabel("y")
+    return panels[-1]

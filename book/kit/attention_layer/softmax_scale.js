@@ -132,10 +132,9 @@ export default {
       const short = (value) => (Math.abs(value) < 10 ? value.toFixed(2) : value.toFixed(1))
         .replace("-", "−");
 
-      const width = controls.slider(w, "d_k", { label: "Width d_k", values: widths });
-      const heat = controls.slider(w, "temperature", {
-        label: "Temperature", values: w.data("temperatures") });
-      const keys = controls.slider(w, "n_keys", { label: "Number of keys", min: 2, max: mostKeys });
+      const width = controls.slider(w, "d_k", { label: "Width d_k" });
+      const heat = controls.slider(w, "temperature", { label: "Temperature" });
+      const keys = controls.slider(w, "n_keys", { label: "Number of keys" });
       const scaled = controls.toggle(w, "scaled", { label: "Divide by √d_k" });
       const again = ui.button("Draw again", () =>
         w.set({ seed: (w.get("seed") + 1) % (w.data("last_seed") + 1) }));

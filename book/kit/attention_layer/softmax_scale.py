@@ -3,16 +3,11 @@
 import math
 from statistics import NormalDist
 
-import traitlets
-
-from kit.shared import validate
+from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
 
 WIDTHS = tuple(2**power for power in range(11))  # 1 to 1024
 TEMPERATURES = (0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
-MOST_KEYS = 64
-LAST_SEED = 9999
-CURVES = ("gradient", "entropy")
 
 
 class SoftmaxScaleExplorer(BookWidget):
@@ -29,37 +24,17 @@ class SoftmaxScaleExplorer(BookWidget):
     """
 
     _module = "softmax_scale"
-    widths = traitlets.List().tag(sync=True)
-    temperatures = traitlets.List().tag(sync=True)
-    most_keys = traitlets.Int(MOST_KEYS).tag(sync=True)
-    last_seed = traitlets.Int(LAST_SEED).tag(sync=True)
-    d_k = traitlets.Int().tag(sync=True)
-    scaled = traitlets.Bool().tag(sync=True)
-    temperature = traitlets.Float().tag(sync=True)
-    n_keys = traitlets.Int().tag(sync=True)
-    seed = traitlets.Int().tag(sync=True)
-    curve = traitlets.Unicode().tag(sync=True)
-
-    def __init__(
-        self,
-        d_k: int = 64,
-        *,
-        scaled: bool = False,
-        temperature: int | float = 1.0,
-        n_keys: int = 8,
-        seed: int = 55,  # its largest weight rises with the width, as most do
-        curve: str = "gradient",
-    ):
-        super().__init__(
-            widths=list(WIDTHS),
-            temperatures=list(TEMPERATURES),
-            d_k=validate.one_of(d_k, WIDTHS, "d_k"),
-            scaled=scaled,
-            temperature=validate.one_of(temperature, TEMPERATURES, "temperature"),
-            n_keys=validate.whole(n_keys, 2, MOST_KEYS, "n_keys"),
-            seed=validate.whole(seed, 0, LAST_SEED, "seed"),
-            curve=validate.one_of(curve, CURVES, "curve"),
-        )
+    _positional = 1
+    d_k = domain.Choice(64, WIDTHS)
+    scaled = domain.Flag()
+    temperature = domain.Choice(1.0, TEMPERATURES)
+    n_keys = domain.Whole(8, 2, 64)
+    seed = domain.Whole(55, 0, 9999)  # its largest weight rises with the width, as most do
+    curve = domain.Choice("gradient", ("gradient", "entropy"))
+    widths = domain.Fixed(d_k.options)
+    temperatures = domain.Fixed(temperature.options)
+    most_keys = domain.Fixed(n_keys.high)
+    last_seed = domain.Fixed(seed.high)
 
     def summary(self) -> str:
         scale = "with" if self.scaled else "without"

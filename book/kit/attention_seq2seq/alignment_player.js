@@ -33,7 +33,7 @@ export default {
       });
       select.input.addEventListener("change", () => { stop(); w.set({ step: 0 }); });
       const slider = controls.slider(w, "step", {
-        label: "Token", min: 0, max: longest - 1,
+        label: "Token",
         format: (step) => `${step + 1} of ${now().one.output.length}`,
       });
       let timer = null;

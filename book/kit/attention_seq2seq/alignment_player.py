@@ -1,14 +1,13 @@
 """A player that steps through a translation and shows where the decoder looks for each token."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-import traitlets
 from torch import nn
 
-from kit.shared import validate
-from kit.shared.widget import BookWidget, quantise, static_table
+from kit.shared import domain
+from kit.shared.widget import BookWidget, static_table
 from lib.data import BOS, EOS, Pair, Vocabulary
 
 ROW_TOLERANCE = 0.05  # rounding to three digits moves the sum of a row by far less
@@ -29,16 +28,17 @@ class AlignmentPlayer(BookWidget):
     """
 
     _module = "alignment_player"
-    sentences = traitlets.List().tag(sync=True)
-    sentence = traitlets.Int(0).tag(sync=True)
-    step = traitlets.Int(0).tag(sync=True)
+    sentences = domain.Fixed()
+    sentence = domain.Whole()
+    step = domain.Whole()
 
     def __init__(self, sentences: Sequence[Mapping[str, Any]], *, sentence: int = 0, step: int = 0):
-        found = validate.items(sentences, "sentences")
-        checked = [_sentence(one, f"sentences[{i}]") for i, one in enumerate(found)]
-        sentence = validate.index(sentence, len(checked), "sentence")
-        step = validate.index(step, len(checked[sentence]["output"]), "step")
+        checked = domain.items(sentences, "sentences", _sentence)
         super().__init__(sentences=checked, sentence=sentence, step=step)
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        yield "sentence", len(self.sentences) - 1
+        yield "step", len(self.sentences[self.sentence]["output"]) - 1
 
     @classmethod
     @torch.no_grad()
@@ -106,45 +106,27 @@ class AlignmentPlayer(BookWidget):
         return static_table(caption, ("output token", "source token", "weight"), rows)
 
 
+_fields = domain.record(
+    source=domain.tokens,
+    output=domain.tokens,
+    reference=domain.tokens,
+    weights=domain.anything,
+    candidates=domain.listed(lambda step, where: domain.guesses(step, where, least=1)),
+)
+
+
 def _sentence(one: Any, where: str) -> dict[str, Any]:
     """One sentence, checked and rounded."""
-    names = ("source", "output", "reference", "weights", "candidates")
-    one = validate.fields(one, names, where)
-    source = validate.tokens(one["source"], f"{where}.source")
-    output = validate.tokens(one["output"], f"{where}.output")
-    reference = validate.tokens(one["reference"], f"{where}.reference")
-    weights = validate.matrix(one["weights"], len(output), len(source), f"{where}.weights")
-    for i, row in enumerate(weights):
+    found = _fields(one, where)
+    size = len(found["output"]), len(found["source"])
+    found["weights"] = domain.matrix(found["weights"], f"{where}.weights", *size)
+    for i, row in enumerate(found["weights"]):
         if min(row) < 0 or abs(sum(row) - 1) > ROW_TOLERANCE:
             raise ValueError(
                 f"{where}.weights[{i}]: expected numbers of at least 0 that sum to 1, got the sum "
                 f"{sum(row):.3f}; queries (output tokens) are rows, keys (source tokens) columns"
             )
-    steps = validate.items(one["candidates"], f"{where}.candidates")
-    if len(steps) != len(output):
-        raise ValueError(
-            f"{where}.candidates: expected one list for each of {len(output)} output tokens, "
-            f"got {len(steps)}"
-        )
-    candidates = [_candidates(step, f"{where}.candidates[{i}]") for i, step in enumerate(steps)]
-    return {
-        "source": source,
-        "output": output,
-        "reference": reference,
-        "weights": weights,
-        "candidates": candidates,
-    }
-
-
-def _candidates(step: Any, where: str) -> list[list]:
-    found = []
-    for pair in validate.items(step, where):
-        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-            raise ValueError(f"{where}: expected (token, probability), got {pair!r}")
-        token, probability = pair
-        [token] = validate.tokens([token], where)
-        found.append([token, validate.share(probability, where)])
-    chances = [quantise(chance) for _, chance in found]
-    if chances != sorted(chances, reverse=True):
-        raise ValueError(f"{where}: expected the likeliest candidate first, got {chances}")
+    if len(found["candidates"]) != size[0]:
+        expected = f"one list for each of {size[0]} output tokens"
+        domain.refuse(f"{where}.candidates", expected, len(found["candidates"]))
     return found

@@ -62,7 +62,7 @@ export default {
       };
 
       const slider = controls.slider(w, "bin", {
-        label: "Length of the source", min: 0, max: bins.length - 1,
+        label: "Length of the source",
         format: (i) => `${bins[i].label} tokens`,
       });
       const curve = chart.lines({

@@ -1,11 +1,9 @@
 """Two models side by side over the length of the source: one fixed context, and attention."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import traitlets
-
-from kit.shared import validate
+from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
 from lib.data import Pair
 from lib.metrics import accuracy_by_length
@@ -29,27 +27,20 @@ class BottleneckExplorer(BookWidget):
     """
 
     _module = "bottleneck_explorer"
-    bins = traitlets.List().tag(sync=True)
-    names = traitlets.List().tag(sync=True)
-    bin = traitlets.Int(0).tag(sync=True)
-    example = traitlets.Int(0).tag(sync=True)
+    bins = domain.Fixed()
+    names = domain.Fixed()
+    bin = domain.Whole()
+    example = domain.Whole()  # past the last one of a bin, it begins again
 
     def __init__(
-        self,
-        bins: Sequence[Mapping[str, Any]],
-        *,
-        names: Sequence[str] = NAMES,
-        bin: int = 0,
+        self, bins: Sequence[Mapping[str, Any]], *, names: Sequence[str] = NAMES, bin: int = 0
     ):
-        found = validate.items(bins, "bins")
-        called = validate.tokens(names, "names")
-        if len(called) != 2:
-            raise ValueError(f"names: expected the names of two models, got {called}")
-        super().__init__(
-            bins=[_bin(one, f"bins[{i}]") for i, one in enumerate(found)],
-            names=called,
-            bin=validate.index(bin, len(found), "bin"),
-        )
+        names = domain.items(names, "names", domain.text, 2, "names of models")
+        super().__init__(bins=domain.items(bins, "bins", _bin), names=names, bin=bin)
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        yield "bin", len(self.bins) - 1
+        yield "example", max(len(one["examples"]) for one in self.bins) - 1
 
     @classmethod
     def from_predictions(
@@ -104,36 +95,18 @@ class BottleneckExplorer(BookWidget):
         return static_table("Held-out sentences translated exactly, by length", header, rows)
 
 
-def _bin(one: Any, where: str) -> dict[str, Any]:
-    """One bin, checked and rounded."""
-    one = validate.fields(one, ("label", "count", "accuracy", "examples"), where)
-    [label] = validate.tokens([one["label"]], f"{where}.label")
-    if isinstance(one["count"], bool) or not isinstance(one["count"], int) or one["count"] < 1:
-        raise ValueError(f"{where}.count: expected a whole number above 0, got {one['count']!r}")
-    accuracy = validate.items(one["accuracy"], f"{where}.accuracy")
-    if len(accuracy) != 2:
-        raise ValueError(
-            f"{where}.accuracy: expected one share for each of 2 models, got {accuracy}"
-        )
-    examples = validate.items(one["examples"], f"{where}.examples")
-    return {
-        "label": label,
-        "count": one["count"],
-        "accuracy": [validate.share(share, f"{where}.accuracy") for share in accuracy],
-        "examples": [_example(e, f"{where}.examples[{i}]") for i, e in enumerate(examples)],
-    }
-
-
-def _example(one: Any, where: str) -> dict[str, Any]:
-    one = validate.fields(one, ("source", "reference", "outputs"), where)
-    outputs = validate.items(one["outputs"], f"{where}.outputs")
-    if len(outputs) != 2:
-        raise ValueError(f"{where}.outputs: expected the tokens of 2 models, got {len(outputs)}")
-    return {
-        "source": validate.tokens(one["source"], f"{where}.source"),
-        "reference": validate.tokens(one["reference"], f"{where}.reference"),
-        "outputs": [  # a model may write nothing at all
-            validate.tokens(output, f"{where}.outputs[{i}]", may_be_empty=True)
-            for i, output in enumerate(outputs)
-        ],
-    }
+_example = domain.record(
+    source=domain.tokens,
+    reference=domain.tokens,
+    outputs=domain.listed(  # a model may write nothing at all
+        lambda output, where: domain.tokens(output, where, least=0),
+        size=2,
+        what="lists of tokens, one of each model",
+    ),
+)
+_bin = domain.record(
+    label=domain.text,
+    count=domain.whole,
+    accuracy=domain.listed(domain.number, size=2, what="shares, one for each model"),
+    examples=domain.listed(_example),
+)

@@ -2,7 +2,7 @@
 
 A convolutional network turns a strip of 14 x 56 pixels into a grid of 7 x 28 vectors, one for each
 cell of 2 x 2 pixels. They take the place of an encoder's states: `AttentionDecoder` asks them, as
-196 keys, before each word. The pictures and their captions stand in `kit.attention_seq2seq.pictures`.
+196 keys, before each word. Pictures and captions stand in `kit.attention_seq2seq.pictures`.
 
 Axes beside those of `lib`: rows and columns count cells; key counts all cells, row after row.
 """
@@ -23,7 +23,7 @@ from kit.attention_seq2seq.pictures import (
     Strips,
     single_digits,
 )
-from lib.data import BOS
+from lib.decoding import decode
 from lib.positions import sinusoidal_table
 from lib.seq2seq import AttentionDecoder, AttentionState
 from lib.training import cosine
@@ -106,6 +106,7 @@ class Captioner(nn.Module):
     def __init__(self, net: DigitNet, d_embed: int = 32, d_hidden: int = 96, d_scorer: int = 32):
         super().__init__()
         self.net = net
+        self.places: Tensor
         self.register_buffer("places", grid_places(), persistent=False)
         d_key = D_GRID + self.places.shape[1]
         self.first_state = nn.Linear(d_key, d_hidden)
@@ -140,24 +141,20 @@ class Captioner(nn.Module):
         return self.decoder(target_in, self.start(source, source_lengths))[0]
 
 
-@torch.no_grad()
 def captions(
     model: Captioner, strips: Strips
 ) -> tuple[list[list[str]], Float[Tensor, "batch time rows columns"]]:
     """Caption strips: the words of each, and a map over the grid for each word, "<eos>" included.
 
-    Greedy decoding, as `lib.decoding.greedy` does it for sentences.
+    Greedy decoding, as `lib.decoding.greedy` does it for sentences. A map after the end is 0.
     """
-    state = model.start(strips.source, strips.source_lengths)
-    token = torch.full_like(strips.source_lengths, BOS)
-    tokens, maps = [], []
-    for _ in range(MOST + 1):
-        logits, weights, state = model.step(token, state)
-        token = logits.argmax(dim=-1)
-        tokens.append(token)
-        maps.append(weights)
-    words = [CAPTION_WORDS.decode(row) for row in torch.stack(tokens, dim=1).tolist()]
-    return words, torch.stack(maps, dim=1).unflatten(-1, (ROWS, COLUMNS))
+    tokens, maps = decode(
+        model, strips.source, strips.source_lengths, MOST + 1, lambda logits: logits.argmax(dim=-1)
+    )
+    assert maps is not None  # AttentionDecoder gives them
+    words = [CAPTION_WORDS.decode(row) for row in tokens.tolist()]
+    maps = F.pad(maps, (0, 0, 0, MOST + 1 - maps.shape[1]))  # (batch, MOST + 1, key)
+    return words, maps.unflatten(-1, (ROWS, COLUMNS))
 
 
 def on_right_digit(

@@ -117,11 +117,10 @@ export default {
         measure: ui.oneOf(...Object.keys(MEASURES)),
         pick: ui.oneOf("none", ...LAYERS),
       });
-      const length = controls.slider(w, "n", { label: "Length n", values: lengths, format: count });
-      const width = controls.slider(w, "d", { label: "Width d", values: w.data("widths"),
-        format: count });
-      const kernel = controls.slider(w, "k", { label: "Kernel k", min: least, max: most });
-      const radius = controls.slider(w, "radius", { label: "Window r", values: w.data("radii"),
+      const length = controls.slider(w, "n", { label: "Length n", format: count });
+      const width = controls.slider(w, "d", { label: "Width d", format: count });
+      const kernel = controls.slider(w, "k", { label: "Kernel k" });
+      const radius = controls.slider(w, "radius", { label: "Window r",
         format: (value) => count(2 * value + 1) });
       const dilated = controls.toggle(w, "dilated", { label: "Dilated convolution" });
       const projections = controls.toggle(w, "projections", { label: "Count attention’s projections" });

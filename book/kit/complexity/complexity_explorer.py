@@ -1,7 +1,5 @@
 """An explorer of Table 1: what four kinds of layer cost at any length and width."""
 
-import traitlets
-
 from kit.complexity.costs import (
     Cost,
     convolution_cost,
@@ -9,13 +7,13 @@ from kit.complexity.costs import (
     restricted_cost,
     self_attention_cost,
 )
-from kit.shared import validate
+from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
 
 LENGTHS = tuple(sorted([2**i for i in range(3, 17)] + [3 * 2**i for i in range(2, 15)]))
 WIDTHS = tuple(sorted([2**i for i in range(4, 13)] + [3 * 2**i for i in range(3, 11)]))
 RADII = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-KERNELS = (2, 15)  # least and most
+KERNELS = range(2, 16)
 MEASURES = ("work", "memory", "path")
 LAYERS = ("attention", "recurrent", "convolution", "restricted")
 
@@ -29,49 +27,23 @@ class ComplexityExplorer(BookWidget):
         attention too; measure, what the curves show: "work", "memory" or "path"; pick, the layer
         that the reader has chosen, one of `LAYERS`, or "none".
     Errors: ValueError for a start that the controls cannot reach.
-    Source: Attention Is All You Need, table 1, made to move; the formulas of `kit.complexity.costs`.
+    Source: Attention Is All You Need, table 1, made to move; `kit.complexity.costs`.
     """
 
     _module = "complexity_explorer"
-    lengths = traitlets.List().tag(sync=True)
-    widths = traitlets.List().tag(sync=True)
-    radii = traitlets.List().tag(sync=True)
-    kernels = traitlets.List().tag(sync=True)
-    n = traitlets.Int().tag(sync=True)
-    d = traitlets.Int().tag(sync=True)
-    k = traitlets.Int().tag(sync=True)
-    radius = traitlets.Int().tag(sync=True)
-    dilated = traitlets.Bool().tag(sync=True)
-    projections = traitlets.Bool().tag(sync=True)
-    measure = traitlets.Unicode().tag(sync=True)
-    pick = traitlets.Unicode().tag(sync=True)
-
-    def __init__(
-        self,
-        n: int = 64,
-        d: int = 512,
-        *,
-        k: int = 3,
-        radius: int = 16,
-        dilated: bool = False,
-        projections: bool = False,
-        measure: str = "work",
-        pick: str = "none",
-    ):
-        super().__init__(
-            lengths=list(LENGTHS),
-            widths=list(WIDTHS),
-            radii=list(RADII),
-            kernels=list(KERNELS),
-            n=validate.one_of(n, LENGTHS, "n"),
-            d=validate.one_of(d, WIDTHS, "d"),
-            k=validate.one_of(k, tuple(range(KERNELS[0], KERNELS[1] + 1)), "k"),
-            radius=validate.one_of(radius, RADII, "radius"),
-            dilated=validate.flag(dilated, "dilated"),
-            projections=validate.flag(projections, "projections"),
-            measure=validate.one_of(measure, MEASURES, "measure"),
-            pick=validate.one_of(pick, ("none", *LAYERS), "pick"),
-        )
+    _positional = 2
+    n = domain.Choice(64, LENGTHS)
+    d = domain.Choice(512, WIDTHS)
+    k = domain.Choice(3, KERNELS)
+    radius = domain.Choice(16, RADII)
+    dilated = domain.Flag()
+    projections = domain.Flag()
+    measure = domain.Choice("work", MEASURES)
+    pick = domain.Choice("none", ("none", *LAYERS))
+    lengths = domain.Fixed(n.options)
+    widths = domain.Fixed(d.options)
+    radii = domain.Fixed(radius.options)
+    kernels = domain.Fixed([k.options[0], k.options[-1]])  # least and most
 
     def costs(self) -> dict[str, Cost]:
         """What each layer costs at the sizes set, from `kit.complexity.costs`."""

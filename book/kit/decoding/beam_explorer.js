@@ -112,7 +112,7 @@ export default {
         example: ui.integer(0, examples.length - 1),
         beam: ui.integer(1, w.data("most_beam")),
         alpha: ui.number(0, w.data("most_alpha")),
-        step: ui.integer(1, 60),
+        step: ui.integer(1, Math.max(maxLength, w.data("step"))), // past the last: the last
         pruned: ui.flag(),
       });
       let run = null;
@@ -120,10 +120,10 @@ export default {
       w.draw((state) => { run = search(trees[state.example], state.beam, +state.alpha, maxLength); });
       const options = examples.map(({ name }, i) => [i, name]);
       const select = options.length > 1 && controls.select(w, "example", { label: "Table", options });
-      const beam = controls.slider(w, "beam", { label: "Beam", min: 1, max: w.data("most_beam") });
-      const alpha = controls.slider(w, "alpha", { label: "Length penalty α", min: 0,
-        max: w.data("most_alpha"), step: 0.05, format: (value) => (+value).toFixed(2) });
-      const step = controls.slider(w, "step", { label: "Step", min: 1, max: run.steps.length,
+      const beam = controls.slider(w, "beam", { label: "Beam" });
+      const alpha = controls.slider(w, "alpha", { label: "Length penalty α", step: 0.05,
+        format: (value) => (+value).toFixed(2) });
+      const step = controls.slider(w, "step", { label: "Step",
         format: (value) => `${Math.min(value, run.steps.length)} of ${run.steps.length}` });
       const all = controls.toggle(w, "pruned", { label: "Show what every step pruned" });
       const view = ui.h("div", { class: "be-tree", role: "tree", keydown: move, focusin: pick, click: pick });

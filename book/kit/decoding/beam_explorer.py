@@ -1,14 +1,13 @@
 """A beam search to step through: what is kept, what is pruned, and what ends with which score."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-import traitlets
 
 from kit.decoding.prefix_table import PrefixTable, Rows
-from kit.shared import validate
+from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
 from lib.data import EOS, SPECIAL
 from lib.decoding import beam_search
@@ -34,42 +33,25 @@ class BeamExplorer(BookWidget):
     """
 
     _module = "beam_explorer"
-    examples = traitlets.List().tag(sync=True)
-    max_length = traitlets.Int().tag(sync=True)
-    most_beam = traitlets.Int(MOST_BEAM).tag(sync=True)
-    most_alpha = traitlets.Float(MOST_ALPHA).tag(sync=True)
-    example = traitlets.Int(0).tag(sync=True)
-    beam = traitlets.Int().tag(sync=True)
-    alpha = traitlets.Float().tag(sync=True)
-    step = traitlets.Int(MOST_STEPS).tag(sync=True)
-    pruned = traitlets.Bool(False).tag(sync=True)
+    beam = domain.Whole(2, 1, MOST_BEAM)
+    alpha = domain.Number(0.6, 0, MOST_ALPHA)
+    example = domain.Whole(0)
+    step = domain.Whole(MOST_STEPS, 1, MOST_STEPS)
+    pruned = domain.Flag()
+    examples = domain.Fixed()
+    max_length = domain.Fixed()
+    most_beam = domain.Fixed(beam.high)
+    most_alpha = domain.Fixed(alpha.high)
 
-    def __init__(
-        self,
-        examples: Mapping[str, Rows],
-        *,
-        beam: int = 2,
-        alpha: float | int = 0.6,
-        example: int = 0,
-        step: int = MOST_STEPS,
-        pruned: bool = False,
-        max_length: int = 30,
-    ):
+    def __init__(self, examples: Mapping[str, Rows], *, max_length: int = 30, **start: Any):
         if not isinstance(examples, Mapping) or not examples:
-            raise ValueError(f"examples: expected a mapping of at least one table, got {examples}")
-        validate.whole(beam, 1, MOST_BEAM, "beam")
-        validate.number(alpha, 0, MOST_ALPHA, "alpha")
-        validate.whole(step, 1, MOST_STEPS, "step")
-        validate.whole(max_length, 1, MOST_STEPS, "max_length")
-        super().__init__(
-            examples=[_tree(name, rows, max_length) for name, rows in examples.items()],
-            max_length=max_length,
-            example=validate.index(example, len(examples), "example"),
-            beam=beam,
-            alpha=round(float(alpha), 2),
-            step=step,
-            pruned=pruned,
-        )
+            domain.refuse("examples", "a mapping of at least one table", examples)
+        domain.whole(max_length, "max_length", 1, MOST_STEPS)
+        trees = [_tree(name, rows, max_length) for name, rows in examples.items()]
+        super().__init__(examples=trees, max_length=max_length, **start)
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        yield "example", len(self.examples) - 1
 
     def found(self, example: int, beam: int, alpha: float | int) -> tuple[list[str], float]:
         """What the library's search finds on the stored table: the tokens, and their score."""
@@ -99,7 +81,7 @@ def _tree(name: Any, rows: Any, max_length: int) -> dict[str, Any]:
     """The table as a tree: its nodes in lists, parents before children, the likeliest first."""
     where = f"examples[{name!r}]"
     if not isinstance(name, str) or not isinstance(rows, Mapping):
-        raise ValueError(f"{where}: expected a name and rows, got {type(rows).__name__}")
+        domain.refuse(where, "a name and rows", type(rows).__name__)
     try:
         PrefixTable(rows)
         tree: dict[str, Any] = {"name": name, "tokens": [], "parents": [], "log_p": []}

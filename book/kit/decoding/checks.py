@@ -1,12 +1,13 @@
 """Properties that decoders, and the parts that they are made of, must have."""
 
 from collections.abc import Callable, Sequence
+from numbers import Number
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from kit.shared.checks import Report, expect_tensor, require
+from kit.shared.checks import Steps, check, close, expect, expect_tensor, refuse, require
 from lib.data import BOS, EOS, PAD
 
 # What the scripted model wants to say; it talks on after its end.
@@ -34,40 +35,40 @@ class _Scripted(nn.Module):
         return logits.float(), None, place + 1
 
 
-def check_greedy_batch(decode: Callable[..., Int[Tensor, "batch time"]]) -> Report:
-    """Check decode(model, source, source_lengths, max_length) on sentences of unequal lengths.
-
-    Errors: CheckFailed, which names the mistake if it is a known one.
-    """
+@check("greedy in a batch")
+def check_greedy_batch(decode: Callable[..., Int[Tensor, "batch time"]]) -> Steps:
+    """Check decode(model, source, source_lengths, max_length) on sentences of unequal lengths."""
     source, lengths = torch.full((3, 2), EOS), torch.tensor([2, 1, 2])
     model = _Scripted()
-    tokens = decode(model, source, lengths, 6)
-    require(isinstance(tokens, Tensor), f"expected a tensor of tokens, got {tokens!r}")
-    require(bool(model.fed) and model.fed[0] == [BOS] * 3, f"the first token to feed is BOS, {BOS}")
-    require(
-        len(model.fed) > 1 and model.fed[1] == [5, 8, 9],
-        "feed back what was chosen: the second step must read the first step's tokens",
-    )
-    rows = tokens.tolist()
-    require(len(rows) == 3, f"expected (batch, time) with a batch of 3, got {tuple(tokens.shape)}")
-    require(tokens.shape[1] > 2, "one sentence has ended, the others have not: go on")
-    require(tokens.shape[1] <= 4, "all have ended after four steps: stop there")
-    require(rows[0] == [5, 6, 7, EOS], f"expected [5, 6, 7, 2], EOS included, got {rows[0]}")
+    tokens = expect(decode(model, source, lengths, 6), Tensor, "a tensor of tokens")
+    rows, shape = tokens.tolist(), tuple(tokens.shape)
+    first, second = (*model.fed, None, None)[:2]
+    top = rows[0] if rows else rows
+    yield {
+        f"the first token to feed is BOS, {BOS}": first != [BOS] * 3,
+        "feed back what was chosen: the second step must read the first step's tokens": second
+        != [5, 8, 9],
+        f"expected (batch, time) with a batch of 3, got {shape}": shape[0] != 3,
+        "one sentence has ended, the others have not: go on": shape[-1] <= 2,
+        "all have ended after four steps: stop there": shape[-1] > 4,
+        f"expected [5, 6, 7, 2], EOS included, got {top}": top != [5, 6, 7, EOS],
+    }
+    yield "its own tokens are fed back"
+
     for row, want in zip(rows[1:], ([8, EOS, PAD, PAD], [9, 10, EOS, PAD]), strict=True):
         require(row == want, f"expected {want}, got {row}: PAD after the end, whatever it says")
-    short = decode(_Scripted(), source, lengths, 2)
-    require(tuple(short.shape) == (3, 2), f"max_length is 2, got the shape {tuple(short.shape)}")
-    return Report(
-        "greedy in a batch",
-        ("its own tokens are fed back", "PAD after each end", "it stops with the last, or at 2"),
-    )
+    yield "PAD after each end"
+
+    short = tuple(decode(_Scripted(), source, lengths, 2).shape)
+    require(short == (3, 2), f"max_length is 2, got the shape {short}")
+    yield "it stops with the last, or at 2"
 
 
-def check_best_ended(choose: Callable[[Tensor, Tensor, float], int]) -> Report:
+@check("the best that ended")
+def check_best_ended(choose: Callable[[Tensor, Tensor, float], int]) -> Steps:
     """Check choose(log_p, lengths, alpha): which of some ended hypotheses has the best score.
 
     Shapes: log_p and lengths (hypotheses,); returns a number.
-    Errors: CheckFailed, which names the mistake if it is a known one.
     Source: Wu et al. 2016, equation 14.
     """
     # Of each case: log-probabilities, lengths, alpha, the best one, and what else one may get.
@@ -81,29 +82,24 @@ def check_best_ended(choose: Callable[[Tensor, Tensor, float], int]) -> Report:
         ((-1.0, -2.3), (1, 8), 1.0, 0),  # lp is 13/6 over 1, not 8 over 1
     ):
         got = choose(torch.tensor(log_p).double(), torch.tensor(lengths), alpha)
-        require(got is not None, "expected the number of a hypothesis, got None")
+        got = int(expect(got, int | Tensor, "the number of a hypothesis"))
         scores = [p / ((5 + n) / 6) ** alpha for p, n in zip(log_p, lengths, strict=True)]
         wrong = [p * ((5 + n) / 6) ** alpha for p, n in zip(log_p, lengths, strict=True)]
-        hint = ""
-        if int(got) != best and wrong.index(max(wrong)) == int(got) and alpha:
-            hint = "; multiplied, the penalty makes long sentences worse: log p is negative"
+        hint = "; multiplied, the penalty makes long sentences worse: log p is negative"
         require(
-            int(got) == best,
+            got == best,
             f"log p {log_p}, lengths {lengths}, alpha {alpha}: expected {best}, whose score is the "
-            f"highest of {[round(s, 3) for s in scores]}, got {int(got)}{hint}",
+            f"highest of {[round(s, 3) for s in scores]}, got {got}"
+            f"{hint if alpha and wrong.index(max(wrong)) == got else ''}",
         )
-    return Report(
-        "the best that ended", ("divided by ((5 + length) / 6)^alpha", "no penalty for alpha = 0")
-    )
+    yield from ("divided by ((5 + length) / 6)^alpha", "no penalty for alpha = 0")
 
 
-def check_nucleus(
-    nucleus: Callable[[Tensor, float, float], Float[Tensor, " vocab"]],
-) -> Report:
+@check("nucleus")
+def check_nucleus(nucleus: Callable[[Tensor, float, float], Float[Tensor, " vocab"]]) -> Steps:
     """Check nucleus(logits, p, temperature): the probabilities that are drawn from.
 
     Shapes: logits (vocab,); returns (vocab,), which sums to 1.
-    Errors: CheckFailed, which names the mistake if it is a known one.
     Source: Holtzman et al. 2020, section 3.1.
     """
     chances = torch.tensor([0.1, 0.4, 0.05, 0.25, 0.2]).double()
@@ -117,37 +113,29 @@ def check_nucleus(
                 if total < p - 1e-12:
                     kept.append(i)
                     total += tempered[i].item()
-            logits = chances.log() + 7
-            before = logits.clone()
-            got = expect_tensor(nucleus(logits, p, temperature), (5,)).double()
-            require(torch.equal(logits, before), "the logits were changed: return a new tensor")
-            where = f"p = {p}, temperature {temperature}"
+            got = expect_tensor(nucleus(chances.log() + 7, p, temperature), (5,)).double()
             cut = [i for i in range(5) if i not in kept]
-            require(bool((got[kept] > 0).all()), f"{where}: the kept set crosses p, {kept}; {got}")
-            require(not got[cut].any(), f"{where}: expected 0 for tokens {cut}, got {got.tolist()}")
-            require(abs(got.sum().item() - 1) < 1e-6, f"{where}: sum {got.sum():.3f}, not 1")
             want = tempered[kept] / tempered[kept].sum()
-            require(
-                torch.allclose(got[kept], want, atol=1e-6),
-                f"{where}: expected {want.tolist()} for tokens {kept}, got {got[kept].tolist()}; "
-                "the temperature divides the logits, before any softmax",
-            )
-    return Report(
-        "nucleus",
-        (
-            "the smallest set that reaches p, with the token that crosses it",
-            "exactly 0 for all others, and a sum of 1",
-            "the temperature acts on the logits",
-        ),
-    )
+            faults = {
+                f"the kept set crosses p, {kept}; {got}": not (got[kept] > 0).all(),
+                f"expected 0 for tokens {cut}, got {got.tolist()}": got[cut].any(),
+                f"sum {got.sum():.3f}, not 1": not close(got.sum(), 1.0),
+                f"expected {want.tolist()} for tokens {kept}, got {got[kept].tolist()}; the "
+                "temperature divides the logits, before any softmax": not close(got[kept], want),
+            }
+            where = f"p = {p}, temperature {temperature}"
+            refuse({f"{where}: {message}": seen for message, seen in faults.items()})
+    yield "the smallest set that reaches p, with the token that crosses it"
+    yield "exactly 0 for all others, and a sum of 1"
+    yield "the temperature acts on the logits"
 
 
+@check("clipped precision")
 def check_clipped_precision(
     precision: Callable[[Sequence[str], Sequence[str], int], float],
-) -> Report:
+) -> Steps:
     """Check precision(prediction, reference, n): BLEU's share of n-grams, for one sentence.
 
-    Errors: CheckFailed, which names the mistake if it is a known one.
     Source: Papineni et al. 2002, section 2.1.
     """
     for prediction, reference, n, want, mistake in (
@@ -162,12 +150,10 @@ def check_clipped_precision(
         ("a b x b c", "a b c", 2, 1 / 2, "of four pairs, two stand in the reference"),
     ):
         got = precision(prediction.split(), reference.split(), n)
-        require(got is not None, "expected a number from 0 to 1, got None")
+        got = float(expect(got, Number | Tensor, "a number from 0 to 1"))
         require(
-            abs(float(got) - want) < 1e-9,
+            abs(got - want) < 1e-9,
             f"prediction {prediction!r}, reference {reference!r}, n = {n}: expected {want:.3f}, "
-            f"got {float(got):.3f}; {mistake}",
+            f"got {got:.3f}; {mistake}",
         )
-    return Report(
-        "clipped precision", ("over the prediction's n-grams", "no more often than the reference")
-    )
+    yield from ("over the prediction's n-grams", "no more often than the reference")

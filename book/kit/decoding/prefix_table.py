@@ -6,6 +6,7 @@ can be tried on it. What it reads as a source does not matter.
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -38,23 +39,22 @@ class PrefixTable(nn.Module):
         words = dict.fromkeys(chain.from_iterable((*prefix, *row) for prefix, row in rows.items()))
         self.rows = rows
         self.vocab = Vocabulary(word for word in words if word != SPECIAL[EOS])
-        nodes = {(): ROOT} | {
-            prefix: END + 1 + i for i, prefix in enumerate(prefix for prefix in rows if prefix)
-        }
-        self.register_buffer("log_p", torch.full((len(rows) + 2, len(self.vocab)), -torch.inf))
-        self.log_p = self.log_p.double()
+        others = (prefix for prefix in rows if prefix)
+        nodes = {(): ROOT} | {prefix: node for node, prefix in enumerate(others, END + 1)}
+        size = (len(rows) + 2, len(self.vocab))
+        self.register_buffer("log_p", torch.full(size, -torch.inf, dtype=torch.float64))
+        self.register_buffer("child", torch.full(size, NOWHERE))
         self.log_p[[START, END], EOS] = 0.0
-        self.register_buffer("child", torch.full(self.log_p.shape, NOWHERE))
         self.child[:, EOS] = self.child[END] = END
         self.child[START, BOS] = ROOT
-        for prefix, node in nodes.items():
-            total = sum(rows[prefix].values())
-            if not abs(total - 1) < 1e-3 or min(rows[prefix].values()) <= 0:
+        for prefix, row in rows.items():
+            node, total = nodes[prefix], sum(row.values())
+            if not abs(total - 1) < 1e-3 or min(row.values()) <= 0:
                 raise ValueError(
                     f"expected probabilities above 0 that sum to 1 after {prefix}, "
                     f"got the sum {total}; leave out what cannot follow"
                 )
-            for word, p in rows[prefix].items():
+            for word, p in row.items():
                 token = self.number(word)
                 self.log_p[node, token] = torch.tensor(p / total, dtype=torch.float64).log()
                 if word != SPECIAL[EOS]:
@@ -113,19 +113,16 @@ class PrefixTable(nn.Module):
         lengths = torch.tensor([ids.shape[1]], device=device)
         for width in range(1, beam + 1):
             beam_search(recorder, ids, lengths, max_length, beam=width, alpha=alpha)
-        words = target_vocab.tokens
-        return cls(
-            {
-                tuple(words[i] for i in prefix): {words[i]: p for i, p in row.items()}
-                for prefix, row in recorder.rows.items()
-            }
-        )
+        words, rows = target_vocab.tokens, {}
+        for prefix, row in recorder.rows.items():
+            rows[tuple(words[i] for i in prefix)] = {words[i]: p for i, p in row.items()}
+        return cls(rows)
 
 
 class _Recorder(nn.Module):
-    """Runs a model whose choice is cut down to its likeliest tokens, and writes down each row."""
+    """Runs a model, any with `start` and `step`, on its likeliest tokens; notes each row."""
 
-    def __init__(self, model: nn.Module, keep: int):
+    def __init__(self, model: Any, keep: int):
         super().__init__()
         self.model, self.keep = model, keep
         self.rows: dict[tuple[int, ...], dict[int, float]] = {}
@@ -137,11 +134,11 @@ class _Recorder(nn.Module):
         inner, said = state
         logits, _, inner = self.model.step(token, inner)
         said = torch.cat([said, token[:, None]], dim=1)
+        logits = logits.double()
         logits[:, [PAD, BOS, UNK]] = -torch.inf
-        top = logits.double().topk(self.keep, dim=-1)
-        for prefix, ids, row in zip(said, top.indices, top.values.softmax(-1), strict=True):
-            self.rows[tuple(prefix[1:].tolist())] = dict(
-                zip(ids.tolist(), row.tolist(), strict=True)
-            )
-        kept = torch.full_like(logits.double(), -torch.inf)
+        top = logits.topk(self.keep, dim=-1)
+        found = (said[:, 1:].tolist(), top.indices.tolist(), top.values.softmax(-1).tolist())
+        for prefix, ids, row in zip(*found, strict=True):
+            self.rows[tuple(prefix)] = dict(zip(ids, row, strict=True))
+        kept = torch.full_like(logits, -torch.inf)
         return kept.scatter(-1, top.indices, top.values), None, (inner, said)

@@ -8,56 +8,68 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from kit.shared.checks import Report, require
+from kit.shared.checks import (
+    Steps,
+    check,
+    close,
+    expect,
+    expect_tensor,
+    normal,
+    normals,
+    require,
+    require_close,
+    short,
+)
 from lib.data import PAD
 
+FLOAT32 = 1e-4  # tolerance, for products of 64 numbers
 
-def check_lookup_gradient(gradient: Callable[[Tensor, Tensor, int], Tensor]) -> Report:
+
+@check("gradient of a look-up")
+def check_lookup_gradient(gradient: Callable[[Tensor, Tensor, int], Tensor]) -> Steps:
     """Check gradient(tokens, upstream, vocab): what a look-up times sqrt(d_model) hands back.
 
     Shapes: tokens (batch, time); upstream, the derivative of the loss to each looked-up vector,
         (batch, time, d_model). Returns the derivative to the matrix, (vocab, d_model).
-    Errors: CheckFailed.
     """
     vocab = 11
     for shape, d_model in (((2, 5), 3), ((1, 1), 7), ((3, 13), 5)):
+        factor = math.sqrt(d_model)
         tokens = torch.arange(math.prod(shape)).view(shape) % 5 + 1  # some stand there twice
         tokens[0, -1] = vocab - 1
-        upstream = torch.randn(*shape, d_model, dtype=torch.float64)
-        weight = torch.randn(vocab, d_model, dtype=torch.float64, requires_grad=True)
-        (F.embedding(tokens, weight) * math.sqrt(d_model) * upstream).sum().backward()
-        got = _tensor(gradient(tokens, upstream, vocab), (vocab, d_model))
+        upstream, weight = normals((*shape, d_model), (vocab, d_model))
+        (F.embedding(tokens, weight.requires_grad_()) * factor * upstream).sum().backward()
+        wanted = weight.grad
+        what = f"a tensor of the shape {(vocab, d_model)}"
+        got = expect_tensor(gradient(tokens, upstream, vocab), (vocab, d_model), what)
         unseen = [i for i in range(vocab) if i not in tokens]
-        require(not got[unseen].any(), "a token that does not occur has a gradient of 0")
-        factor = math.sqrt(d_model)
-        require(
-            not _close(got * factor, weight.grad),
+        yield {
+            "a token that does not occur has a gradient of 0": got[unseen].any(),
             f"too small by sqrt(d_model) = {factor:.2f}: the look-up multiplies by it, so the "
-            "gradient is multiplied by it too",
-        )
+            "gradient is multiplied by it too": close(got * factor, wanted),
+        }
         for i in sorted(set(tokens.flatten().tolist())):
             times = int((tokens == i).sum())
-            require(
-                _close(got[i], weight.grad[i]),
-                f"token {i}, which occurs {times} times: expected {_short(weight.grad[i])}, got "
-                f"{_short(got[i])}; each occurrence adds sqrt(d_model) times its gradient",
+            require_close(
+                got[i],
+                wanted[i],
+                f"token {i}, which occurs {times} times: expected {short(wanted[i, :3], 2)}, got "
+                f"{short(got[i, :3], 2)}; each occurrence adds sqrt(d_model) times its gradient",
             )
-    return Report(
-        "gradient of a look-up",
-        ("occurrences of a token add up", "tokens that do not occur get 0", "times sqrt(d_model)"),
-    )
+    yield "occurrences of a token add up"
+    yield "tokens that do not occur get 0"
+    yield "times sqrt(d_model)"
 
 
-def check_shared_matrix(make: Callable[[int, int], nn.Module]) -> Report:
+@check("one matrix, used twice")
+def check_shared_matrix(make: Callable[[int, int], nn.Module]) -> Steps:
     """Check make(vocab, d_model), a module with embed(tokens) and score(x) and one matrix for both.
 
     Shapes: embed takes tokens (*batch) to (*batch, d_model), score x (*batch, d_model) to
         (*batch, vocab).
-    Errors: CheckFailed.
     """
     vocab, d_model = 499, 64
-    module = make(vocab, d_model)
-    require(isinstance(module, nn.Module), f"expected a module of torch, got {module!r}")
+    module = expect(make(vocab, d_model), nn.Module, "a module of torch")
     for name in ("embed", "score"):
         require(callable(getattr(module, name, None)), f"expected a method {name}")
     shapes = [tuple(parameter.shape) for parameter in module.parameters()]
@@ -66,136 +78,95 @@ def check_shared_matrix(make: Callable[[int, int], nn.Module]) -> Report:
         f"expected one parameter of the shape {(vocab, d_model)}, got {shapes or 'none'}; two "
         "parameters have two gradients, even if they share their numbers",
     )
-    weight = next(module.parameters())
-    tokens, x = torch.arange(15).view(3, 5), torch.randn(3, 5, d_model)
-    embedded = _tensor(module.embed(tokens), (3, 5, d_model))
-    scores = _tensor(module.score(x), (3, 5, vocab))
+    (weight,) = module.parameters()
+    tokens, x = torch.arange(15).view(3, 5), normal(3, 5, d_model).float()
+    embedded = expect_tensor(module.embed(tokens), (3, 5, d_model))
+    scores = expect_tensor(module.score(x), (3, 5, vocab))
     rows, products, root = weight.detach()[tokens], x @ weight.detach().T, math.sqrt(d_model)
-    require(not _close(embedded, rows), "embed: expected sqrt(d_model) times the row, got the row")
-    require(_close(embedded, rows * root), "embed: expected sqrt(d_model) times the token's row")
-    require(
-        not _close(scores, products * root) and not _close(scores, products / root),
-        "score: expected the plain dot product; sqrt(d_model) belongs to the look-up alone",
-    )
-    require(_close(scores, products), "score: expected the dot product of x and each token's row")
     spread = (F.layer_norm(x, (d_model,)) @ weight.detach().T).std().item()
-    require(
-        0.1 < spread < 1.5,
+    embeds = close(embedded, rows * root, FLOAT32)
+    is_product = close(scores, products, FLOAT32)
+    scaled = any(close(scores, wrong, FLOAT32) for wrong in (products * root, products / root))
+    yield {
+        "embed: expected sqrt(d_model) times the row, got the row": close(embedded, rows, FLOAT32),
+        "embed: expected sqrt(d_model) times the token's row": not embeds,
+        "score: expected the plain dot product; sqrt(d_model) belongs to the look-up alone": scaled,
+        "score: expected the dot product of x and each token's row": not is_product,
         f"the first logits have a standard deviation of {spread:.2g}, expected about 1 or 1/2; let "
-        "the entries start with a standard deviation of 1 / sqrt(d_model) or half of it",
-    )
-    _require_one_gradient(module, tokens, x)
-    with torch.no_grad():
-        weight.add_(1.0)
-    _require_tied(module, "after a step of training")
-    _require_tied(copy.deepcopy(module), "after a copy")
-    return Report(
-        "one matrix, used twice",
-        (
-            "one parameter, and both uses read it",
-            "sqrt(d_model) at the look-up and nowhere else",
-            "the first logits are about as large as 1",
-            "one gradient, the sum of both uses",
-            "still one matrix after a step and after a copy",
-        ),
-    )
+        "the entries start with a standard deviation of 1 / sqrt(d_model) or half of "
+        "it": not 0.1 < spread < 1.5,
+    }
+    yield "one parameter, and both uses read it"
+    yield "sqrt(d_model) at the look-up and nowhere else"
+    yield "the first logits are about as large as 1"
 
-
-def check_smoothed_loss(loss: Callable[[Tensor, Tensor, float], Tensor]) -> Report:
-    """Check loss(logits, target_out, smoothing) where some logits may be minus infinity.
-
-    The smoothing is shared evenly by the tokens that can be said, those with a finite logit.
-
-    Shapes: logits (batch, time, vocab), target_out (batch, time). Returns a number.
-    Errors: CheckFailed.
-    """
-    generator = torch.Generator().manual_seed(0)
-    logits = 2 * torch.randn(3, 5, 7, generator=generator, dtype=torch.float64)
-    target = torch.tensor([[2, 3, 4, 5, 6], [6, 2, PAD, PAD, PAD], [5, PAD, PAD, PAD, PAD]])
-    for smoothing in (0.0, 0.1, 0.4):
-        got = _number(loss(logits, target, smoothing))
-        want = F.cross_entropy(
-            logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=smoothing
-        )
-        every = F.cross_entropy(logits.flatten(0, 1), target.flatten(), label_smoothing=smoothing)
-        require(not _close(got, every), "padding is counted: only real tokens enter the mean")
-        require(
-            _close(got, want),
-            f"smoothing {smoothing}: expected {want:.4f}, got {got:.4f}; the target gets "
-            "1 - smoothing, and the smoothing is shared by all tokens, the target among them",
-        )
-    banned = [PAD, 1]
-    logits[..., banned] = -torch.inf
-    open_ = [i for i in range(7) if i not in banned]
-    for smoothing in (0.0, 0.1):
-        x = logits.clone().requires_grad_()
-        got = _number(loss(x, target, smoothing))
-        require(
-            bool(got.isfinite()),
-            f"smoothing {smoothing}: got {got.item()} where a token has the logit -inf; 0 times "
-            "infinity is NaN, so leave these tokens out before you multiply",
-        )
-        y = logits[..., open_].clone().requires_grad_()
-        want = F.cross_entropy(
-            y.flatten(0, 1),
-            (target - 2).clamp(min=-1).flatten(),
-            ignore_index=-1,
-            label_smoothing=smoothing,
-        )
-        require(
-            _close(got, want),
-            f"with two tokens at -inf: expected {want:.4f}, got {got:.4f}; the smoothing is shared "
-            "by the tokens with a finite logit, evenly, and sums to one with the rest",
-        )
-        require(got.requires_grad, "no gradient: the loss is cut off from the logits")
-        (gradient,) = torch.autograd.grad(got, x)
-        (wanted,) = torch.autograd.grad(want, y)
-        require(bool(gradient.isfinite().all()), "the loss is finite, but its gradient is not")
-        require(not gradient[..., banned].any(), "a token at -inf has a gradient, expected 0")
-        require(_close(gradient[..., open_], wanted), "expected the gradient (p - q) / tokens")
-    return Report(
-        "label smoothing",
-        (
-            "torch's cross-entropy where all logits are finite",
-            "padding counts neither above nor below the line",
-            "tokens at -inf get no share, and no NaN arises",
-        ),
-    )
-
-
-def _require_one_gradient(module: nn.Module, tokens: Tensor, x: Tensor) -> None:
-    weight = next(module.parameters())
     for name, output in (("embed", module.embed(tokens)), ("score", module.score(x))):
         message = f"{name} hands no gradient to the matrix: it uses a copy, or is cut off"
         require(output.requires_grad, message)
         (gradient,) = torch.autograd.grad((output**2).sum(), weight, allow_unused=True)
         require(gradient is not None and bool(gradient.any()), message)
+    yield "one gradient, the sum of both uses"
+
+    with torch.no_grad():
+        weight.add_(1.0)
+    for when, kept in (("a step of training", module), ("a copy", copy.deepcopy(module))):
+        (weight,) = kept.parameters()
+        embeds = close(kept.embed(tokens), weight[tokens] * root, FLOAT32)
+        tied = embeds and close(kept.score(x), x @ weight.T, FLOAT32)
+        require(tied, f"after {when} embed and score no longer use one matrix")
+    yield "still one matrix after a step and after a copy"
 
 
-def _require_tied(module: nn.Module, when: str) -> None:
-    weight = next(module.parameters())
-    tokens, x = torch.arange(7), torch.randn(7, weight.shape[1])
-    embedded = weight.detach()[tokens] * math.sqrt(weight.shape[1])
-    holds = _close(module.embed(tokens), embedded) and _close(module.score(x), x @ weight.T)
-    require(holds, f"{when} embed and score no longer use one matrix")
+@check("label smoothing")
+def check_smoothed_loss(loss: Callable[[Tensor, Tensor, float], Tensor]) -> Steps:
+    """Check loss(logits, target_out, smoothing) where some logits may be minus infinity.
 
+    The smoothing is shared evenly by the tokens that can be said, those with a finite logit.
 
-def _tensor(value: object, shape: tuple[int, ...]) -> Tensor:
-    require(isinstance(value, Tensor), f"expected a tensor of the shape {shape}, got {value!r}")
-    require(tuple(value.shape) == shape, f"expected the shape {shape}, got {tuple(value.shape)}")
-    return value
+    Shapes: logits (batch, time, vocab), target_out (batch, time). Returns a number.
+    """
 
+    def reference(logits: Tensor, target: Tensor, smoothing: float, ignored: int) -> Tensor:
+        flat = logits.flatten(0, 1), target.flatten()
+        return F.cross_entropy(*flat, ignore_index=ignored, label_smoothing=smoothing)
 
-def _number(value: object) -> Tensor:
-    require(isinstance(value, Tensor), f"expected a tensor with one number, got {value!r}")
-    require(value.ndim == 0, f"expected one number, got the shape {tuple(value.shape)}")
-    return value
+    def run(*inputs: object) -> Tensor:
+        return expect_tensor(loss(*inputs), (), "a tensor with one number")
 
+    logits = 2 * normal(3, 5, 7)
+    target = torch.tensor([[2, 3, 4, 5, 6], [6, 2, PAD, PAD, PAD], [5, PAD, PAD, PAD, PAD]])
+    for smoothing in (0.0, 0.1, 0.4):
+        got, every = run(logits, target, smoothing), reference(logits, target, smoothing, -1)
+        want = reference(logits, target, smoothing, PAD)
+        require_close(
+            got,
+            want,
+            f"smoothing {smoothing}: expected {want:.4f}, got {got:.4f}; the target gets "
+            "1 - smoothing, and the smoothing is shared by all tokens, the target among them",
+            {"padding is counted: only real tokens enter the mean": every},
+        )
+    yield "torch's cross-entropy where all logits are finite"
+    yield "padding counts neither above nor below the line"
 
-def _close(a: Tensor, b: Tensor) -> bool:
-    rtol, atol = (1e-7, 1e-8) if a.dtype == torch.float64 else (1e-4, 1e-5)
-    return torch.allclose(a, b.to(a.dtype), rtol=rtol, atol=atol)
-
-
-def _short(row: Tensor) -> list[float]:
-    return [round(value, 2) for value in row.tolist()[:3]]
+    banned = [PAD, 1]
+    logits[..., banned] = -torch.inf
+    for smoothing in (0.0, 0.1):
+        x, y = logits.clone().requires_grad_(), logits[..., 2:].clone().requires_grad_()
+        got = run(x, target, smoothing)
+        want = reference(y, (target - 2).clamp(min=-1), smoothing, -1)
+        yield {
+            f"smoothing {smoothing}: got {got.item()} where a token has the logit -inf; 0 times "
+            "infinity is NaN, so leave these tokens out before you multiply": not got.isfinite(),
+            f"with two tokens at -inf: expected {want:.4f}, got {got:.4f}; the smoothing is shared "
+            "by the tokens with a finite logit, evenly, "
+            "and sums to one with the rest": not close(got, want),
+            "no gradient: the loss is cut off from the logits": not got.requires_grad,
+        }
+        (gradient,) = torch.autograd.grad(got, x)
+        (wanted,) = torch.autograd.grad(want, y)
+        yield {
+            "the loss is finite, but its gradient is not": not gradient.isfinite().all(),
+            "a token at -inf has a gradient, expected 0": gradient[..., banned].any(),
+            "expected the gradient (p - q) / tokens": not close(gradient[..., 2:], wanted),
+        }
+    yield "tokens at -inf get no share, and no NaN arises"

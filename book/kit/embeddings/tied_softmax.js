@@ -127,14 +127,14 @@ export default {
       const tokens = w.data("tokens");
       const rows = w.data("vectors");
       const known = Object.fromEntries(tokens.map((token, i) => [token, rows[i]]));
-      const [limit, most] = [w.data("limit"), w.data("most_smoothing")];
+      const limit = w.data("limit");
       w.state({
-        edited: ui.text(400),
+        edited: ui.text(),
         state_1: ui.number(-limit, limit),
         state_2: ui.number(-limit, limit),
         target: ui.oneOf(...tokens),
         temperature: ui.oneOf(...w.data("temperatures")),
-        smoothing: ui.number(0, most),
+        smoothing: ui.number(0, w.data("most_smoothing")),
         token: ui.oneOf(...tokens),
       });
       const held = () => ({ ...known, ...unpack(w.get("edited"), known, limit) });
@@ -145,12 +145,11 @@ export default {
 
       const options = tokens.map((token) => [token, token]);
       const target = controls.select(w, "target", { label: "Right token", options });
-      const heat = controls.slider(w, "temperature", {
-        label: "Temperature", values: w.data("temperatures") });
+      const heat = controls.slider(w, "temperature", { label: "Temperature" });
       const smooth = controls.slider(w, "smoothing", {
-        label: "Smoothing", max: most, step: 0.01, format: (value) => fixed(value) });
+        label: "Smoothing", step: 0.01, format: (value) => fixed(value) });
       const state = [1, 2].map((k) => controls.slider(w, `state_${k}`, {
-        label: `h, entry ${k}`, min: -limit, max: limit, step: 0.01,
+        label: `h, entry ${k}`, step: 0.01,
         format: (value) => fixed(value) }));
       const token = controls.select(w, "token", { label: "Token to move", options });
       const entries = [0, 1].map((k) => { // their value depends on the token that is chosen

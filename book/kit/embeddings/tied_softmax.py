@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-import traitlets
-
-from kit.shared import validate
+from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
 
 LIMIT = 3  # every vector lies between -3 and 3, where the sliders and the plane reach it
 MOST_TOKENS = 8
-MOST_SMOOTHING = 0.5
 TEMPERATURES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 
 
@@ -29,18 +27,18 @@ class TiedSoftmaxExplorer(BookWidget):
     """
 
     _module = "tied_softmax"
-    tokens = traitlets.List().tag(sync=True)
-    vectors = traitlets.List().tag(sync=True)  # token x entry
-    limit = traitlets.Int(LIMIT).tag(sync=True)
-    most_smoothing = traitlets.Float(MOST_SMOOTHING).tag(sync=True)
-    temperatures = traitlets.List().tag(sync=True)
-    edited = traitlets.Unicode("").tag(sync=True)
-    state_1 = traitlets.Float().tag(sync=True)
-    state_2 = traitlets.Float().tag(sync=True)
-    target = traitlets.Unicode().tag(sync=True)
-    temperature = traitlets.Float().tag(sync=True)
-    smoothing = traitlets.Float().tag(sync=True)
-    token = traitlets.Unicode().tag(sync=True)
+    tokens = domain.Fixed()
+    vectors = domain.Fixed()  # token x entry
+    edited = domain.State("", lambda self, *new: domain.moved(*new, self.tokens, 2, LIMIT))
+    state_1 = domain.Number(0.0, -LIMIT, LIMIT)
+    state_2 = domain.Number(0.0, -LIMIT, LIMIT)
+    target = domain.Choice("", lambda self: self.tokens)
+    temperature = domain.Choice(1.0, TEMPERATURES)
+    smoothing = domain.Number(0.0, 0, 0.5)
+    token = domain.Choice("", lambda self: self.tokens)
+    limit = domain.Fixed(LIMIT)
+    most_smoothing = domain.Fixed(smoothing.high)
+    temperatures = domain.Fixed(temperature.options)
 
     def __init__(
         self,
@@ -48,41 +46,21 @@ class TiedSoftmaxExplorer(BookWidget):
         state: Sequence[int | float],
         target: str,
         *,
-        temperature: int | float = 1.0,
-        smoothing: int | float = 0.0,
         token: str | None = None,
+        **start: Any,
     ):
-        names = list(vectors)
-        if not 2 <= len(names) <= MOST_TOKENS:
-            raise ValueError(f"vectors: expected 2 to {MOST_TOKENS} tokens, got {len(names)}")
-        if bad := [name for name in names if not name or set(" =;,") & set(name)]:
-            raise ValueError(f"vectors: expected tokens without spaces and = ; , got {bad}")
-        rows = validate.matrix(
-            [vectors[name] for name in names], len(names), 2, "vectors", digits=2
-        )
-        (state,) = validate.matrix([state], 1, 2, "state", digits=2)
-        if any(abs(value) > LIMIT for row in (*rows, state) for value in row):
-            raise ValueError(f"expected numbers from {-LIMIT} to {LIMIT}, got larger ones")
-        token = target if token is None else token
-        for where, name in (("target", target), ("token", token)):
-            if name not in names:
-                raise ValueError(f"{where}: expected one of {', '.join(names)}, got {name!r}")
-        if isinstance(temperature, bool) or temperature not in TEMPERATURES:
-            listed = ", ".join(map(str, TEMPERATURES))
-            raise ValueError(f"temperature: expected one of {listed}, got {temperature!r}")
-        smoothing = validate.share(smoothing, "smoothing", digits=2)
-        if smoothing > MOST_SMOOTHING:
-            raise ValueError(f"smoothing: expected 0 to {MOST_SMOOTHING}, got {smoothing}")
+        if not 2 <= len(vectors) <= MOST_TOKENS:
+            domain.refuse("vectors", f"2 to {MOST_TOKENS} tokens", len(vectors))
+        rows = domain.vectors(vectors, 2, LIMIT, "vectors", digits=2)
+        state_1, state_2 = domain.items(state, "state", domain.anything, 2, "numbers")
         super().__init__(
-            tokens=names,
+            tokens=list(vectors),
             vectors=rows,
-            temperatures=list(TEMPERATURES),
-            state_1=state[0],
-            state_2=state[1],
+            state_1=state_1,
+            state_2=state_2,
             target=target,
-            temperature=float(temperature),
-            smoothing=smoothing,
-            token=token,
+            token=target if token is None else token,
+            **start,
         )
 
     def summary(self) -> str:

@@ -12,7 +12,7 @@ A sentence and its translation stand in one row of tokens:
 The fourth, the encoder-decoder, is `lib.transformer.Transformer`: it keeps source and translation
 in two stacks. What a trained one can do stands at the end: guess a token, and continue a row."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 
 from lib.data import BOS, EOS, PAD, Batch, Pair, Vocabulary, make_batch
 from lib.masks import causal_mask, padding_mask
-from lib.training import cosine, endless, train
+from lib.training import cosine, endless, token_loss, train
 from lib.transformer import OneStack
 
 KINDS = ("encoder-only", "decoder-only", "prefix")
@@ -130,24 +130,13 @@ def train_family(
     """
     _require_kind(kind)
 
-    def stream() -> Iterator[Batch]:
-        for batch in endless(pairs, vocab, vocab, batch_size, seed=seed):
-            inputs, targets = family_targets(kind, joined(batch), share=share)
-            nothing = inputs.new_zeros(len(inputs), 0)  # there is no source beside the row
-            yield Batch(nothing, inputs.new_zeros(len(inputs)), inputs, targets)
+    def loss(model: nn.Module, rows: Tensor) -> tuple[Tensor, Tensor]:
+        inputs, targets = family_targets(kind, rows, share=share)
+        logits = model(inputs, family_mask(kind, inputs))
+        return token_loss(logits, targets, reduction="sum"), (targets != PAD).sum()
 
-    return train(_InFamily(model, kind), stream(), steps, lr, schedule=cosine(steps, warmup))
-
-
-class _InFamily(nn.Module):
-    """One stack and its family's mask, in the form that `train` calls."""
-
-    def __init__(self, model: OneStack, kind: str):
-        super().__init__()
-        self.model, self.kind = model, kind
-
-    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
-        return self.model(target_in, family_mask(self.kind, target_in))
+    rows = map(joined, endless(pairs, vocab, vocab, batch_size, seed=seed))
+    return train(model, rows, steps, lr, loss=loss, schedule=cosine(steps, warmup))
 
 
 def prefix_lengths_of(rows: Int[Tensor, "batch time"]) -> Int[Tensor, " batch"]:

@@ -83,13 +83,11 @@ export default {
 
       const select = controls.select(w, "sentence", { label: "Sentence",
         options: sentences.map(({ tokens, prefix }, i) => [i, tokens.slice(1, prefix - 1).join(" ")]) });
-      const token = controls.slider(w, "position", { label: "Token to guess", min: 1,
-        max: most(({ tokens }) => tokens.length) - 1,
+      const token = controls.slider(w, "position", { label: "Token to guess",
         format: () => `${now().t}: ${now().one.tokens[now().t]}` });
       const choice = controls.choice(w, "family", { label: "Show the mask of",
         options: families.map((family) => [family, NAMES[family]]) });
       const prefix = controls.slider(w, "shown", { label: "Prefix, decoder-only",
-        min: 1, max: most(({ prefix: length }) => length),
         format: () => (now().shown === 1 ? "none" : `${now().shown} tokens`) });
       prefix.input.addEventListener("input", () => w.set({ family: "decoder-only" }));
 

@@ -1,15 +1,14 @@
 """Three families on one sentence: what each may see at a gap, what is asked there, what it says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-import traitlets
 from torch import nn
 
 from kit.families.families import causal_prefix_mask, guess, joined
-from kit.shared import validate
-from kit.shared.widget import BookWidget, quantise, static_table
+from kit.shared import domain
+from kit.shared.widget import BookWidget, static_table
 from lib.data import BOS, EOS, Pair, Vocabulary, make_batch
 from lib.transformer import OneStack
 
@@ -35,34 +34,21 @@ class FamiliesExplorer(BookWidget):
     """
 
     _module = "families_explorer"
-    sentences = traitlets.List().tag(sync=True)
-    families = traitlets.List().tag(sync=True)
-    sentence = traitlets.Int(0).tag(sync=True)
-    position = traitlets.Int(1).tag(sync=True)
-    family = traitlets.Unicode().tag(sync=True)
-    shown = traitlets.Int(1).tag(sync=True)
+    sentences = domain.Fixed()
+    sentence = domain.Whole()
+    position = domain.Whole(1, 1)
+    family = domain.Choice(FAMILIES[0], FAMILIES)
+    shown = domain.Whole(1, 1)
+    families = domain.Fixed(family.options)
 
-    def __init__(
-        self,
-        sentences: Sequence[Mapping[str, Any]],
-        *,
-        sentence: int = 0,
-        position: int = 1,
-        family: str = FAMILIES[0],
-        shown: int = 1,
-    ):
-        found = validate.items(sentences, "sentences")
-        checked = [_sentence(one, f"sentences[{i}]") for i, one in enumerate(found)]
-        sentence = validate.index(sentence, len(checked), "sentence")
-        one = checked[sentence]
-        super().__init__(
-            sentences=checked,
-            families=list(FAMILIES),
-            sentence=sentence,
-            position=validate.whole(position, 1, len(one["tokens"]) - 1, "position"),
-            family=validate.one_of(family, FAMILIES, "family"),
-            shown=validate.whole(shown, 1, one["prefix"], "shown"),
-        )
+    def __init__(self, sentences: Sequence[Mapping[str, Any]], **start: Any):
+        super().__init__(sentences=domain.items(sentences, "sentences", _sentence), **start)
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        yield "sentence", len(self.sentences) - 1
+        one = self.sentences[self.sentence]
+        yield "position", len(one["tokens"]) - 1
+        yield "shown", one["prefix"]
 
     @classmethod
     @torch.no_grad()
@@ -81,7 +67,7 @@ class FamiliesExplorer(BookWidget):
         keep for each token; start, where the explorer starts.
         Errors: ValueError for other names than these.
         """
-        validate.fields(models, (*FAMILIES, "prefix"), "models")
+        domain.record(**dict.fromkeys((*FAMILIES, "prefix"), domain.anything))(models, "models")
 
         def best(chances: torch.Tensor) -> Guesses:
             top = chances.topk(k)
@@ -137,39 +123,25 @@ def _prefixed(model: OneStack, row: torch.Tensor, prefix: int, length: int, best
     return [[]] * prefix + [best(logits[t - 1].softmax(dim=-1)) for t in after]
 
 
+_guesses = domain.listed(domain.guesses)
+_fields = domain.record(
+    tokens=domain.tokens,
+    prefix=domain.whole,
+    **dict.fromkeys(FAMILIES, _guesses),
+    prefixed=domain.listed(_guesses),
+)
+
+
 def _sentence(one: Any, where: str) -> dict[str, Any]:
-    one = validate.fields(one, ("tokens", "prefix", *FAMILIES, "prefixed"), where)
-    tokens = validate.tokens(one["tokens"], f"{where}.tokens")
-    prefix = validate.whole(one["prefix"], 2, len(tokens) - 1, f"{where}.prefix")
-    checked = {"tokens": tokens, "prefix": prefix}
-    for kind in FAMILIES:
-        checked[kind] = _guesses(one[kind], len(tokens), f"{where}.{kind}")
-    every = validate.items(one["prefixed"], f"{where}.prefixed")
-    if len(every) != prefix - 1:
-        raise ValueError(
-            f"{where}.prefixed: expected a list for each prefix from {FIRST_PREFIX} to {prefix}, "
-            f"got {len(every)}"
-        )
-    checked["prefixed"] = [
-        _guesses(said, len(tokens), f"{where}.prefixed[{i}]") for i, said in enumerate(every)
-    ]
-    return checked
-
-
-def _guesses(value: Any, time: int, where: str) -> list[list]:
-    found = validate.items(value, where)
-    if len(found) != time:
-        raise ValueError(f"{where}: expected a list for each of {time} tokens, got {len(found)}")
-    checked = []
-    for t, said in enumerate(found):
-        chances = []
-        for pair in said:
-            if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-                raise ValueError(f"{where}[{t}]: expected (token, probability), got {pair!r}")
-            [token] = validate.tokens([pair[0]], f"{where}[{t}]")
-            chances.append([token, validate.share(pair[1], f"{where}[{t}]")])
-        rounded = [quantise(chance) for _, chance in chances]
-        if rounded != sorted(rounded, reverse=True):
-            raise ValueError(f"{where}[{t}]: expected the likeliest guess first, got {rounded}")
-        checked.append(chances)
-    return checked
+    found = _fields(one, where)
+    time, prefix = len(found["tokens"]), found["prefix"]
+    domain.whole(prefix, f"{where}.prefix", FIRST_PREFIX, time - 1)
+    if len(found["prefixed"]) != prefix - 1:
+        expected = f"a list for each prefix from {FIRST_PREFIX} to {prefix}"
+        domain.refuse(f"{where}.prefixed", expected, len(found["prefixed"]))
+    said = {kind: found[kind] for kind in FAMILIES}
+    said |= {f"prefixed[{i}]": one for i, one in enumerate(found["prefixed"])}
+    for name, rows in said.items():
+        if len(rows) != time:
+            domain.refuse(f"{where}.{name}", f"a list for each of {time} tokens", len(rows))
+    return found

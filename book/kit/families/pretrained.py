@@ -9,7 +9,7 @@ parts differ from the book's, the difference stands here:
     GPT-2   GELU by its tanh formula; matrices stored as (in, out), and W^Q, W^K, W^V as one"""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ REMEDY = "fetch the folder again, whole"
 WITH_A_HEAD = ("MaskedLM", "PreTraining")  # in the names of the classes that have one
 BERT_UNUSED = ("pooler.", "cls.seq_relationship.", "cls.predictions.decoder.", ".position_ids")
 GPT2_UNUSED = (".attn.bias", ".attn.masked_bias", "lm_head.weight")
-ACTIVATION_OF = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh"}
-ACTIVATION_OF["gelu_pytorch_tanh"] = "gelu_tanh"
+ACTIVATION_OF = {"relu": "relu", "gelu": "gelu"}
+ACTIVATION_OF |= {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
@@ -72,26 +72,23 @@ def read_weights(
 
     path = Path(folder) / WEIGHTS
     if not path.is_file():
-        others = (
-            sorted(p.name for p in Path(folder).glob("*model*")) if path.parent.is_dir() else []
-        )
+        others = sorted(other.name for other in Path(folder).glob("*model*"))
         got = f"only {', '.join(others)}" if others else "no such file"
         raise ValueError(f"expected a file {path}, got {got}; take a model that is stored as one")
     try:
         with safe_open(str(path), "pt") as file:
-            stored = list(file.keys())
-            names = {_plain_name(name, prefix): name for name in stored}
-            twice = sorted(set(stored) - set(names.values()))
-            if twice:
-                raise ValueError(
-                    f"{path}: expected each tensor once, got {twice[0]} beside "
-                    f"{names[_plain_name(twice[0], prefix)]}; {REMEDY}"
-                )
-            shapes = {
-                plain: tuple(file.get_slice(name).get_shape()) for plain, name in names.items()
-            }
-            _compare(path, shapes, dict(wanted), tuple(unused))
-            found = {plain: file.get_tensor(names[plain]) for plain in wanted}
+            stored: dict[str, str] = {}  # from plain names to those in the file
+            for name in file.keys():  # noqa: SIM118, it is no mapping
+                plain = _plain_name(name, prefix)
+                if plain in stored:
+                    raise ValueError(
+                        f"{path}: expected each tensor once, got {name} beside {stored[plain]}; "
+                        f"{REMEDY}"
+                    )
+                stored[plain] = name
+            shapes = {plain: file.get_slice(name).get_shape() for plain, name in stored.items()}
+            _compare(path, shapes, wanted, tuple(unused))
+            found = {plain: file.get_tensor(stored[plain]) for plain in wanted}
     except SafetensorError as error:
         raise ValueError(f"expected a whole file {path}, got {error}; {REMEDY}") from error
     for name, tensor in found.items():
@@ -102,40 +99,29 @@ def read_weights(
 
 def _plain_name(name: str, prefix: str) -> str:
     """Without the prefix of a model with a head; with the newer names of a norm's two vectors."""
-    name = name.removeprefix(prefix)
-    for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
-        name = name.replace(old, new)
-    return name
+    name = name.removeprefix(prefix).replace("LayerNorm.gamma", "LayerNorm.weight")
+    return name.replace("LayerNorm.beta", "LayerNorm.bias")
 
 
 def _compare(
     path: Path,
-    found: dict[str, tuple[int, ...]],
-    wanted: dict[str, tuple[int, ...]],
+    found: Mapping[str, Sequence[int]],
+    wanted: Mapping[str, tuple[int, ...]],
     unused: tuple[str, ...],
 ) -> None:
-    missing = [name for name in wanted if name not in found]
-    if missing:
-        raise ValueError(
-            f"{path}: expected a tensor {missing[0]}, got none ({len(missing)} missing in all); "
-            "is it the model that config.json describes?"
-        )
-    left = [
-        name
-        for name in found
-        if name not in wanted and not name.startswith(unused) and not name.endswith(unused)
-    ]
-    if left:
+    described = "is it the model that config.json describes?"
+    if missing := [name for name in wanted if name not in found]:
+        got = f"none ({len(missing)} missing in all)"
+        raise ValueError(f"{path}: expected a tensor {missing[0]}, got {got}; {described}")
+    extra = [name for name in found if name not in wanted]
+    if left := [name for name in extra if not (name.startswith(unused) or name.endswith(unused))]:
         raise ValueError(
             f"{path}: expected no tensor {left[0]}, got one ({len(left)} left over in all); "
             "the model has a part that would be lost"
         )
     for name, shape in wanted.items():
-        if found[name] != shape:
-            raise ValueError(
-                f"{path}: expected {name} of shape {shape}, got {found[name]}; "
-                "is it the model that config.json describes?"
-            )
+        if (came := tuple(found[name])) != shape:
+            raise ValueError(f"{path}: expected {name} of shape {shape}, got {came}; {described}")
 
 
 def bert_names(n_layers: int, head: bool) -> dict[str, str]:
@@ -167,56 +153,52 @@ def bert_names(n_layers: int, head: bool) -> dict[str, str]:
     return names
 
 
-def gpt2_shapes(config: Config) -> dict[str, tuple[int, ...]]:
-    """The tensors of a file of GPT-2's, with their shapes. A matrix is (in, out), as in x W.
+def gpt2_names(n_layers: int) -> dict[str, str]:
+    """From the book's names of a `LanguageModel` to those in a file of GPT-2's, but W^Q, W^K, W^V.
 
     Source: Radford et al. 2019, as stored by Hugging Face.
     """
-    d, d_ff = config.d_model, config.d_ff
-    shapes = {"wte.weight": (config.source_vocab, d), "wpe.weight": (config.max_length, d)}
+    names = {"embedding.weight": "wte.weight", "decoder.positions.weight": "wpe.weight"}
+    names |= _norm("decoder.norm", "ln_f")
+    for i in range(n_layers):
+        attention, feed = (
+            f"decoder.layers.{i}.{part}" for part in ("self_attention", "feed_forward")
+        )
+        names |= _norm(f"{attention}.norm", f"h.{i}.ln_1")
+        names |= _linear(f"{attention}.sublayer.w_o", f"h.{i}.attn.c_proj")
+        names |= _norm(f"{feed}.norm", f"h.{i}.ln_2")
+        names |= _linear(f"{feed}.sublayer.w_1", f"h.{i}.mlp.c_fc")
+        names |= _linear(f"{feed}.sublayer.w_2", f"h.{i}.mlp.c_proj")
+    return names
+
+
+def gpt2_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """The tensors of a file of GPT-2's, with their shapes. A matrix is (in, out), as in x W."""
+    with torch.device("meta"):
+        ours = LanguageModel(config).state_dict()
+    names, d = gpt2_names(config.n_layers), config.d_model
+    shapes = {theirs: tuple(_turned(theirs, ours[name]).shape) for name, theirs in names.items()}
     for i in range(config.n_layers):
-        for name, width_in, width_out in (
-            ("attn.c_attn", d, 3 * d),
-            ("attn.c_proj", d, d),
-            ("mlp.c_fc", d, d_ff),
-            ("mlp.c_proj", d_ff, d),
-        ):
-            shapes[f"h.{i}.{name}.weight"] = (width_in, width_out)
-            shapes[f"h.{i}.{name}.bias"] = (width_out,)
-        for name in ("ln_1", "ln_2"):
-            shapes |= {f"h.{i}.{name}.{part}": (d,) for part in ("weight", "bias")}
-    return shapes | {"ln_f.weight": (d,), "ln_f.bias": (d,)}
+        shapes |= {f"h.{i}.attn.c_attn.weight": (d, 3 * d), f"h.{i}.attn.c_attn.bias": (3 * d,)}
+    return shapes
 
 
 def gpt2_state(weights: dict[str, Tensor], n_layers: int) -> dict[str, Tensor]:
-    """The same tensors as a `LanguageModel` has them: transposed, and c_attn cut in three.
-
-    Source: Radford et al. 2019, as stored by Hugging Face.
-    """
-    state = {
-        "embedding.weight": weights["wte.weight"],
-        "decoder.positions.weight": weights["wpe.weight"],
-        "decoder.norm.gain": weights["ln_f.weight"],
-        "decoder.norm.bias": weights["ln_f.bias"],
-    }
+    """The same tensors as a `LanguageModel` has them: transposed, and c_attn cut in three."""
+    names = gpt2_names(n_layers)
+    state = {name: _turned(theirs, weights[theirs]) for name, theirs in names.items()}
     for i in range(n_layers):
-        layer = f"decoder.layers.{i}"
         for part in ("weight", "bias"):
-            fused = weights[f"h.{i}.attn.c_attn.{part}"]  # (d, 3d) or (3d): queries, keys, values
-            for letter, third in zip("qkv", fused.chunk(3, dim=-1), strict=True):
-                third = third.mT if part == "weight" else third
-                state[f"{layer}.self_attention.sublayer.w_{letter}.{part}"] = third
-            for ours, theirs in (
-                ("self_attention.sublayer.w_o", "attn.c_proj"),
-                ("feed_forward.sublayer.w_1", "mlp.c_fc"),
-                ("feed_forward.sublayer.w_2", "mlp.c_proj"),
-            ):
-                tensor = weights[f"h.{i}.{theirs}.{part}"]
-                state[f"{layer}.{ours}.{part}"] = tensor.mT if part == "weight" else tensor
-        for ours, theirs in (("self_attention", "ln_1"), ("feed_forward", "ln_2")):
-            state[f"{layer}.{ours}.norm.gain"] = weights[f"h.{i}.{theirs}.weight"]
-            state[f"{layer}.{ours}.norm.bias"] = weights[f"h.{i}.{theirs}.bias"]
+            fused = f"h.{i}.attn.c_attn.{part}"  # (d, 3d) or (3d): queries, keys, values
+            for letter, third in zip("qkv", weights[fused].chunk(3, dim=-1), strict=True):
+                name = f"decoder.layers.{i}.self_attention.sublayer.w_{letter}.{part}"
+                state[name] = _turned(fused, third)
     return state
+
+
+def _turned(name: str, tensor: Tensor) -> Tensor:
+    """GPT-2's matrices, whose names have a c, transposed; all else as it is."""
+    return tensor.mT if ".c_" in name and name.endswith(".weight") else tensor
 
 
 def _linear(ours: str, theirs: str) -> dict[str, str]:
@@ -357,8 +339,8 @@ def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Lang
     )
     model = LanguageModel(config).to(dtype)
     model.embedding.scale = 1.0
-    wanted = gpt2_shapes(config)
-    weights = read_weights(folder, wanted, prefix="transformer.", unused=GPT2_UNUSED, dtype=dtype)
+    shapes = gpt2_shapes(config)
+    weights = read_weights(folder, shapes, prefix="transformer.", unused=GPT2_UNUSED, dtype=dtype)
     return _filled(model, gpt2_state(weights, config.n_layers), tied=True)
 
 

@@ -184,11 +184,10 @@ export default {
         d_model: ui.oneOf(...w.data("widths")),
         seed: ui.integer(0, lastSeed),
       });
-      const depth = controls.slider(w, "n_layers", { label: "Layers", min: 1, max: most });
+      const depth = controls.slider(w, "n_layers", { label: "Layers" });
       const scale = controls.slider(w, "scale", { label: "Initial scale",
-        values: w.data("scales"), format: (value) => `× ${value}` });
-      const width = controls.slider(w, "d_model", { label: "Width d_model",
-        values: w.data("widths") });
+        format: (value) => `× ${value}` });
+      const width = controls.slider(w, "d_model", { label: "Width d_model" });
       const norm = controls.choice(w, "norm", { label: "Layer norm",
         options: [["none", "none"], ["pre", "pre"], ["post", "post"]] });
       const residual = controls.toggle(w, "residual", { label: "Residual connection" });

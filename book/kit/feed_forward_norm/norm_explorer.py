@@ -2,17 +2,13 @@
 
 import math
 
-import traitlets
-
-from kit.shared import validate
+from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
 
 WIDTHS = (8, 16, 32, 64)
 SCALES = (0.25, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 1.7, 2.0)
 NORMS = ("none", "pre", "post")
-MOST_LAYERS = 24
 TIME = 4  # positions: what is shown is a mean over them
-LAST_SEED = 9999
 
 
 class NormExplorer(BookWidget):
@@ -29,44 +25,18 @@ class NormExplorer(BookWidget):
     """
 
     _module = "norm_explorer"
-    widths = traitlets.List().tag(sync=True)
-    scales = traitlets.List().tag(sync=True)
-    most_layers = traitlets.Int(MOST_LAYERS).tag(sync=True)
-    positions = traitlets.Int(TIME).tag(sync=True)
-    last_seed = traitlets.Int(LAST_SEED).tag(sync=True)
-    n_layers = traitlets.Int().tag(sync=True)
-    norm = traitlets.Unicode().tag(sync=True)
-    residual = traitlets.Bool().tag(sync=True)
-    scale = traitlets.Float().tag(sync=True)
-    d_model = traitlets.Int().tag(sync=True)
-    seed = traitlets.Int().tag(sync=True)
-
-    def __init__(
-        self,
-        n_layers: int = 12,
-        *,
-        norm: str = "none",
-        residual: bool = False,
-        scale: int | float = 0.7,
-        d_model: int = 32,
-        seed: int = 0,
-    ):
-        validate.whole(n_layers, 1, MOST_LAYERS, "n_layers")
-        validate.one_of(norm, NORMS, "norm")
-        validate.flag(residual, "residual")
-        validate.one_of(scale, SCALES, "scale")
-        validate.one_of(d_model, WIDTHS, "d_model")
-        validate.whole(seed, 0, LAST_SEED, "seed")
-        super().__init__(
-            widths=list(WIDTHS),
-            scales=list(SCALES),
-            n_layers=n_layers,
-            norm=norm,
-            residual=residual,
-            scale=float(scale),
-            d_model=d_model,
-            seed=seed,
-        )
+    _positional = 1
+    n_layers = domain.Whole(12, 1, 24)
+    norm = domain.Choice("none", NORMS)
+    residual = domain.Flag()
+    scale = domain.Choice(0.7, SCALES)
+    d_model = domain.Choice(32, WIDTHS)
+    seed = domain.Whole(0, 0, 9999)
+    widths = domain.Fixed(d_model.options)
+    scales = domain.Fixed(scale.options)
+    most_layers = domain.Fixed(n_layers.high)
+    positions = domain.Fixed(TIME)
+    last_seed = domain.Fixed(seed.high)
 
     def summary(self) -> str:
         beside = "with" if self.residual else "without"

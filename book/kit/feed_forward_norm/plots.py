@@ -1,4 +1,6 @@
-"""The figures about layers: activations, what happens over the depth, runs of several seeds."""
+"""The figures about layers: activations, what happens over the depth, runs of several seeds.
+
+Each function returns the Axes it drew on."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -6,9 +8,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from kit.shared.axes import COLOURS, MARKERS, new_axes
-
-STYLES = ("-", "--", ":", "-.")
+from kit.shared.axes import COLOURS, draw_curves, new_axes, running_mean
 
 
 def plot_activations(
@@ -18,44 +18,23 @@ def plot_activations(
 
     Errors: ValueError for no function.
     """
-    if not functions:
-        raise ValueError("expected at least one function to draw, got none")
-    axes = new_axes(5.0, 2.8)
     x = torch.linspace(-reach, reach, 201)
-    for (name, function), colour, style in zip(
-        functions.items(), COLOURS, STYLES * 2, strict=False
-    ):
-        axes.plot(x.tolist(), function(x).tolist(), color=colour, linestyle=style, label=name)
-    axes.set(xlabel="x", ylabel="activation(x)")
-    axes.legend(frameon=False)
-    return axes
+    curves = {name: (x.tolist(), function(x).tolist()) for name, function in functions.items()}
+    axes, ylabel = new_axes(5.0, 2.8), "activation(x)"
+    return draw_curves(axes, curves, "x", ylabel, markers=False, styles=True, legend="best")
 
 
 def plot_depth(
-    curves: Mapping[str, Sequence[float]],
-    ylabel: str,
-    xlabel: str = "layer",
-    *,
-    first: int = 1,
-    axes: Axes | None = None,
+    curves: Mapping[str, Sequence[float]], ylabel: str, xlabel: str = "layer", *, first: int = 1
 ) -> Axes:
     """Draw a size for each layer, on a log scale; `first` is the number of the first layer.
 
     Errors: ValueError for no curve, or sizes that a log scale cannot show.
     """
-    if not curves or any(not value > 0 for values in curves.values() for value in values):
-        raise ValueError(f"expected curves of numbers above 0, got {dict(curves)}")
-    axes = axes or new_axes()
-    for (name, values), colour, marker, style in zip(
-        curves.items(), COLOURS, MARKERS, STYLES * 2, strict=False
-    ):
-        layers = range(first, first + len(values))
-        axes.plot(
-            layers, values, color=colour, marker=marker, linestyle=style, label=name, markersize=4.5
-        )
-    axes.set(xlabel=xlabel, ylabel=ylabel, yscale="log")
-    axes.legend(frameon=False)
-    return axes
+    drawn = {name: (range(first, first + len(y)), y) for name, y in curves.items()}
+    return draw_curves(
+        new_axes(), drawn, xlabel, ylabel, styles=True, log="y", legend="best", markersize=4.5
+    )
 
 
 def plot_seeds(runs: Mapping[str, Sequence[Sequence[float]]], window: int = 20) -> Axes:
@@ -63,16 +42,16 @@ def plot_seeds(runs: Mapping[str, Sequence[Sequence[float]]], window: int = 20) 
 
     Each value is a mean over `window` steps. Errors: ValueError for a run shorter than the window.
     """
-    axes = new_axes()
-    for (name, seeds), colour, style in zip(runs.items(), COLOURS, STYLES * 2, strict=False):
+    axes, curves = new_axes(), {}
+    for (name, seeds), colour in zip(runs.items(), COLOURS, strict=False):
         shortest = min(map(len, seeds))
-        if shortest < window:
-            raise ValueError(f"expected at least {window} losses of {name!r}, got {shortest}")
-        losses = torch.tensor([run[:shortest] for run in seeds]).unfold(1, window, 1).mean(-1)
+        losses = [running_mean(name, run[:shortest], window) for run in seeds]
+        together = list(zip(*losses, strict=True))  # the seeds of one step
         steps = range(window, shortest + 1)
-        axes.plot(steps, losses.mean(0).tolist(), color=colour, linestyle=style, label=name)
-        low, high = losses.min(0).values.tolist(), losses.max(0).values.tolist()
+        curves[name] = (steps, [sum(step) / len(seeds) for step in together])
+        low, high = list(map(min, together)), list(map(max, together))
         axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.set(xlabel="training step", ylabel="loss per token", ylim=(0, None))
-    axes.legend(frameon=False)
+    xlabel, ylabel = "training step", "loss per token"
+    draw_curves(axes, curves, xlabel, ylabel, markers=False, styles=True, legend="best")
+    axes.set_ylim(0, None)
     return axes

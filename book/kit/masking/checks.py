@@ -6,12 +6,23 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from kit.shared.attention_checks import attention_by_loops
-from kit.shared.checks import Report, close, draw, expect_tensor, require
+from kit.shared.attention_checks import attention_by_loops, draw
+from kit.shared.checks import (
+    CheckFailed,
+    Steps,
+    check,
+    expect,
+    expect_tensor,
+    require,
+    require_close,
+)
 from kit.shared.measure import influence
 
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
-def check_masked_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Report:
+
+@check("masked attention")
+def check_masked_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Steps:
     """Check attend(query, key, value, mask), where True = may attend.
 
     Shapes: as in `check_attention`; mask (query, key).
@@ -23,45 +34,42 @@ def check_masked_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Te
     mask[:, 3] = False  # nobody may see key 3
     output = expect_tensor(attend(query, key, value, mask), (5, 3))
     inverted = attention_by_loops(query, key, value, ~mask)
-    require(not close(output, inverted), "the mask is the wrong way round: here True = may attend")
-    require(
-        close(output, attention_by_loops(query, key, value, mask)),
+    require_close(
+        output,
+        attention_by_loops(query, key, value, mask),
         "the weights must be those of a softmax over the allowed keys alone: mask the scores "
         "before the softmax, not the weights after it",
+        {"the mask is the wrong way round: here True = may attend": inverted},
     )
+    yield "a softmax over the allowed keys alone"
+
     key[3], value[3] = 50.0, -50.0
-    require(
-        torch.equal(attend(query, key, value, mask), output),
-        "a key that nobody may attend to was changed, and the output changed with it",
-    )
+    felt = "a key that nobody may attend to was changed, and the output changed with it"
+    require(torch.equal(attend(query, key, value, mask), output), felt)
+    yield "a masked key changes nothing, bit for bit"
+
     mask[2] = False
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+    for dtype in DTYPES:
         inputs = [x.to(dtype).requires_grad_() for x in (query, key, value)]
         output = attend(*inputs, mask)
-        require(not output.isnan().any(), f"NaN in {dtype}: no key is left for query 2")
-        require(
-            not output[2].any(),
-            f"query 2 may attend to nothing, so its output must be 0; in {dtype} it is "
-            f"{output[2].tolist()}",
-        )
+        row = output[2].tolist()
+        yield {
+            f"NaN in {dtype}: no key is left for query 2": output.isnan().any(),
+            "query 2 may attend to nothing, so its output "
+            f"must be 0; in {dtype} it is {row}": output[2].any(),
+        }
         output.sum().backward()
         for name, x in zip(("query", "key", "value"), inputs, strict=True):
             require(not x.grad.isnan().any(), f"NaN in the gradient of the {name} in {dtype}")
-    return Report(
-        "masked attention",
-        (
-            "a softmax over the allowed keys alone",
-            "a masked key changes nothing, bit for bit",
-            "a row without keys is zero, never NaN, in three precisions, forward and backward",
-        ),
-    )
+    yield "a row without keys is zero, never NaN, in three precisions, forward and backward"
 
 
+@check("nothing leaks")
 def check_nothing_leaks(
     function: Callable[[Tensor], Tensor] | nn.Module,
     x: Float[Tensor, "time d_in"],
     mask: Bool[Tensor, "query key"],
-) -> Report:
+) -> Steps:
     """Check that output i feels input j only where mask[i, j] allows it, in training and in use.
 
     First by the Jacobian, which must be exactly zero elsewhere; then by changing the inputs that
@@ -72,157 +80,138 @@ def check_nothing_leaks(
     """
 
     def run(x: Tensor) -> Tensor:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # the same dropout each time
-            return function(x)
+        torch.manual_seed(0)  # the same dropout each time
+        return function(x)
 
     is_module = isinstance(function, nn.Module)
     mode_before = function.training if is_module else None
-    for training in (True, False) if is_module else (None,):
+    modes = {" in training": True, " in use": False} if is_module else {"": None}
+    try:
+        for where, training in modes.items():
+            if is_module:
+                function.train(training)
+            leaks = (influence(run, x) & ~mask).nonzero().tolist()
+            first = f"output {leaks[:1]} (query, key) feels an input it may not see{where}"
+            require(not leaks, first)
+            with torch.no_grad():
+                before = run(x)
+                for i, allowed in enumerate(mask):
+                    after = run(torch.where(allowed[:, None], x, 3 - 2 * x))
+                    felt = f"output {i} changed with inputs that it may not see{where}"
+                    require(torch.equal(after[i], before[i]), felt)
+    finally:
         if is_module:
-            function.train(training)
-        where = {True: " in training", False: " in use", None: ""}[training]
-        leaks = (influence(run, x) & ~mask).nonzero().tolist()
-        require(not leaks, f"output {leaks[:1]} (query, key) feels an input it may not see{where}")
-        with torch.no_grad():
-            before = run(x)
-            for i, allowed in enumerate(mask):
-                changed = torch.where(allowed[:, None], x, 3 - 2 * x)
-                require(
-                    torch.equal(run(changed)[i], before[i]),
-                    f"output {i} changed with inputs that it may not see{where}",
-                )
-    if is_module:
-        function.train(mode_before)
-    return Report(
-        "nothing leaks",
-        ("the Jacobian is exactly zero where masked", "no bit changes with a masked input"),
-    )
+            function.train(mode_before)
+    yield "the Jacobian is exactly zero where masked"
+    yield "no bit changes with a masked input"
 
 
-def check_padding_mask(make: Callable[[Tensor, int], Tensor]) -> Report:
+@check("padding mask")
+def check_padding_mask(make: Callable[[Tensor, int], Tensor]) -> Steps:
     """Check make(lengths, n_keys): key j is allowed where j < length.
 
     Shapes: lengths (batch,) gives a mask that broadcasts to (batch, query, key).
-    Errors: CheckFailed.
     """
     lengths, n_keys, n_queries = torch.tensor([3, 0, 7, 1, 5]), 7, 11
     mask = _boolean(make(lengths, n_keys))
-    full = (len(lengths), n_queries, n_keys)
     try:
-        mask = mask.expand(full)
+        mask = mask.expand(len(lengths), n_queries, n_keys)
     except RuntimeError:
         require(False, f"expected (batch, 1, key) = (5, 1, 7), got {tuple(mask.shape)}")
-    for b, length in enumerate(lengths.tolist()):
+    for length, got in zip(lengths.tolist(), mask[:, 0].tolist(), strict=True):
         row = [j < length for j in range(n_keys)]
-        got = mask[b, 0].tolist()
-        require(
-            got != [not allowed for allowed in row], "the polarity is swapped: True = may attend"
-        )
+        swapped = got == [not allowed for allowed in row]
+        require(not swapped, "the polarity is swapped: True = may attend")
         require(got == row, f"length {length}: expected the row {row}, got {got}")
-    return Report("padding mask", ("True up to the length, False after it", "a length of 0"))
+    yield from ("True up to the length, False after it", "a length of 0")
 
 
-def check_causal_mask(make: Callable[[int], Tensor]) -> Report:
-    """Check make(n): position i may attend to j where j <= i, itself included.
-
-    Errors: CheckFailed.
-    """
+@check("causal mask")
+def check_causal_mask(make: Callable[[int], Tensor]) -> Steps:
+    """Check make(n): position i may attend to j where j <= i, itself included."""
     for n in (1, 2, 7):
-        mask = _boolean(make(n))
-        require(tuple(mask.shape) == (n, n), f"expected {(n, n)}, got {tuple(mask.shape)}")
+        mask = _boolean(make(n), (n, n))
         require(bool(mask.diagonal().all()), "each position may attend to itself")
-        for i in range(n):
-            for j in range(n):
-                require(
-                    bool(mask[i, j]) == (j <= i),
-                    f"query {i}, key {j}: expected {j <= i}; rows are queries, columns are keys",
-                )
-    return Report("causal mask", ("no later position is seen", "each position sees itself"))
+        want = [[j <= i for j in range(n)] for i in range(n)]
+        _require_equal(mask[None], [want], "sees what is not later: rows are queries")
+    yield from ("no later position is seen", "each position sees itself")
 
 
-def check_masked_softmax(softmax: Callable[[Tensor, Tensor], Tensor]) -> Report:
+@check("masked softmax")
+def check_masked_softmax(softmax: Callable[[Tensor, Tensor], Tensor]) -> Steps:
     """Check softmax(scores, mask): over the allowed keys alone, and zeros where there is none.
 
     Shapes: scores and mask (query, key), True = may attend. Returns (query, key).
-    Errors: CheckFailed.
     """
     scores = torch.tensor([[1.0, 0.0, 2.0], [1.0, 8.0, 3.0], [5.0, 6.0, 7.0], [-200.0, 9.0, 9.0]])
     allowed = [[0, 1], [0, 1, 2], [], [0]]
     mask = torch.tensor([[j in row for j in range(3)] for row in allowed])
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+    for dtype in DTYPES:
         x = scores.to(dtype, copy=True).requires_grad_()
         try:
             weights = softmax(x, mask)
-        except RuntimeError as error:
+        except CheckFailed as error:
             require(False, f"in {dtype}: {error}; no large finite number fits every type")
-        require(isinstance(weights, Tensor), f"expected a tensor of weights, got {weights!r}")
-        require(weights.shape == x.shape, f"expected (4, 3), got {tuple(weights.shape)}")
-        require(not weights.isnan().any(), f"NaN in {dtype}: row 2 has no key left")
-        require(not weights[2].any(), f"row 2 has no key, expected zeros: {weights[2].tolist()}")
-        require(not weights[~mask].any(), "a masked key has a weight that is not exactly 0")
+        expect_tensor(weights, (4, 3), "a tensor of weights")
+        yield {
+            f"NaN in {dtype}: row 2 has no key left": weights.isnan().any(),
+            f"row 2 has no key, expected zeros: {weights[2].tolist()}": weights[2].any(),
+            "a masked key has a weight that is not exactly 0": weights[~mask].any(),
+        }
         for i in (0, 1, 3):
             want = torch.zeros(3, dtype=dtype)
             want[allowed[i]] = scores[i, allowed[i]].to(dtype).softmax(-1)
-            require(
-                torch.allclose(weights[i], want, atol=1e-2),
+            require_close(
+                weights[i],
+                want,
                 f"row {i}: expected {want.tolist()}, got {weights[i].tolist()}; a softmax over "
                 "the allowed keys alone, whatever the scores of the others",
+                tolerance=1e-2,
             )
         require(weights.requires_grad, "no gradient: the weights are cut off from the scores")
         (weights * torch.tensor([1, 2, 3])).sum().backward()
         require(bool(x.grad.isfinite().all()), f"NaN in the gradient in {dtype}")
-    return Report(
-        "masked softmax",
-        (
-            "a softmax over the allowed keys alone, however low their scores",
-            "a row without a key is zero",
-            "finite in float32, bfloat16 and float16, forward and backward",
-        ),
-    )
+    yield "a softmax over the allowed keys alone, however low their scores"
+    yield "a row without a key is zero"
+    yield "finite in float32, bfloat16 and float16, forward and backward"
 
 
-def check_prefix_mask(make: Callable[[Tensor, int], Tensor]) -> Report:
+@check("prefix mask")
+def check_prefix_mask(make: Callable[[Tensor, int], Tensor]) -> Steps:
     """Check make(lengths, n): all see the prefix of `lengths` tokens, the rest is causal.
 
     Shapes: lengths (batch,), mask (batch, n, n), True = may attend.
-    Errors: CheckFailed.
     """
     lengths, n = torch.tensor([3, 0, 7, 1, 2]), 7
-    mask = _boolean(make(lengths, n))
-    require(tuple(mask.shape) == (5, n, n), f"expected {(5, n, n)}, got {tuple(mask.shape)}")
+    mask = _boolean(make(lengths, n), (5, n, n))
     want = [[[j < p or j <= i for j in range(n)] for i in range(n)] for p in lengths.tolist()]
     _require_equal(mask, want, "may attend if the key is in the prefix or is not later")
-    return Report("prefix mask", ("the prefix is seen by all", "what follows is causal"))
+    yield from ("the prefix is seen by all", "what follows is causal")
 
 
-def check_packed_mask(make: Callable[[Tensor], Tensor]) -> Report:
+@check("packed mask")
+def check_packed_mask(make: Callable[[Tensor], Tensor]) -> Steps:
     """Check make(document): causal, and no token sees another document's.
 
     Shapes: document (batch, time), the number of the document that each token belongs to; mask
         (batch, time, time), True = may attend.
-    Errors: CheckFailed.
     """
     document = torch.tensor([[0, 0, 0, 1, 1, 2, 2], [5, 3, 3, 3, 3, 8, 5], [1] * 7])
-    mask = _boolean(make(document))
-    require(tuple(mask.shape) == (3, 7, 7), f"expected (3, 7, 7), got {tuple(mask.shape)}")
+    mask = _boolean(make(document), (3, 7, 7))
     want = [[[j <= i and row[j] == row[i] for j in range(7)] for i in range(7)] for row in document]
     _require_equal(mask, want, "may attend if the key is not later and of the same document")
-    return Report("packed mask", ("no later token is seen", "no other document is seen"))
+    yield from ("no later token is seen", "no other document is seen")
 
 
 def _require_equal(mask: Tensor, want: list, rule: str) -> None:
-    wrong = (mask != torch.tensor(want)).nonzero().tolist()
-    if wrong:
-        b, i, j = wrong[0]
-        require(
-            False,
+    for b, i, j in (mask != torch.tensor(want)).nonzero().tolist():
+        raise CheckFailed(
             f"sequence {b}, query {i}, key {j}: expected {bool(want[b][i][j])}, "
-            f"got {bool(mask[b, i, j])}; a query {rule}",
+            f"got {bool(mask[b, i, j])}; a query {rule}"
         )
 
 
-def _boolean(mask: object) -> Tensor:
-    require(isinstance(mask, Tensor), f"expected a boolean tensor, got {mask!r}")
+def _boolean(mask: object, shape: tuple[int, ...] | None = None) -> Tensor:
+    expect(mask, Tensor, "a boolean tensor")
     require(mask.dtype == torch.bool, f"expected a boolean tensor, got {mask.dtype}")
-    return mask
+    return expect_tensor(mask, shape or mask.shape)

@@ -109,33 +109,29 @@ export default {
     }, (w) => {
       const [queryTokens, keyTokens] = [w.data("query_tokens"), w.data("key_tokens")];
       const most = w.data("most"); // a radius of as many as there are keys, or more, is no window
-      const readable = (read) => (value) => {
-        try { return read(String(value)) && String(value); } catch { return undefined; }
-      };
       const [size, upTo] = [ui.integer(1, most), ui.integer(0, most)];
       w.state({
         kind: ui.oneOf("self", "cross"), n_queries: size, n_keys: size,
         padding: ui.oneOf("none", "sequence", "queries"), length: upTo,
-        lengths: readable(readLengths), causal: ui.flag(), radius: upTo,
-        by_hand: readable(readCells), n_layers: ui.integer(1, w.data("most_layers")), row: upTo,
+        lengths: ui.readable(readLengths), causal: ui.flag(), radius: upTo,
+        by_hand: ui.readable(readCells), n_layers: ui.integer(1, w.data("most_layers")), row: upTo,
       });
       const nKeys = () => w.get(w.get("kind") === "self" ? "n_queries" : "n_keys");
 
       const kind = controls.choice(w, "kind", { label: "Attention",
         options: [["self", "Self"], ["cross", "Cross"]] });
-      const queries = controls.slider(w, "n_queries", { label: "Queries", min: 1, max: most });
-      const keys = controls.slider(w, "n_keys", { label: "Keys", min: 1, max: most });
+      const queries = controls.slider(w, "n_queries", { label: "Queries" });
+      const keys = controls.slider(w, "n_keys", { label: "Keys" });
       const padding = controls.choice(w, "padding", { label: "Valid lengths",
         options: [["none", "None"], ["sequence", "One"], ["queries", "Per query"]] });
-      const length = controls.slider(w, "length", { label: "Valid keys", min: 0, max: most,
+      const length = controls.slider(w, "length", { label: "Valid keys",
         format: (value) => `${value} of ${nKeys()}` });
       const lengths = controls.text(w, "lengths", { label: "Valid keys of each query",
         hint: "One number for each query.", parse: (text) => readLengths(text) && text });
       const causal = controls.toggle(w, "causal", { label: "Causal: no key after the query" });
-      const radius = controls.slider(w, "radius", { label: "Window radius", min: 0, max: most,
+      const radius = controls.slider(w, "radius", { label: "Window radius",
         format: (value) => (value >= nKeys() ? "off" : String(value)) });
-      const layers = controls.slider(w, "n_layers", {
-        label: "Layers", min: 1, max: w.data("most_layers") });
+      const layers = controls.slider(w, "n_layers", { label: "Layers" });
       radius.input.addEventListener("input", () => { // off stays off in a longer sequence
         if (radius.input.value === radius.input.max) w.set({ radius: most });
       });

@@ -1,21 +1,33 @@
 """A builder of masks: rules and single cells, who feels whom, and the conventions of others."""
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
-import traitlets
 from jaxtyping import Bool
 from torch import Tensor
 
-from kit.shared import validate
+from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
 from lib.masks import causal_mask, combine_masks, padding_mask, window_mask
 
 MOST = 64  # queries and keys; few are shown as a table, more as a picture
-MOST_LAYERS = 12
 TARGET = "<bos> deux dollars canadiens , six milles carrés et il y a"
 SOURCE = "two canadian dollars , six square miles and three weeks ago <eos>"
 QUERY_TOKENS, KEY_TOKENS = tuple(TARGET.split()), tuple(SOURCE.split())
+
+
+def _numbers(widget: BookWidget, value: Any, name: str) -> str:
+    if not re.fullmatch(r"\s*\d+\s*(,\s*\d+\s*)*", domain.text(value, name)):
+        domain.refuse(name, "whole numbers with commas between them", repr(value))
+    return value
+
+
+def _cells(widget: BookWidget, value: Any, name: str) -> str:
+    if not re.fullmatch(r"(\d+\.\d+[tf](_\d+\.\d+[tf])*)?", domain.text(value, name)):
+        domain.refuse(name, "cells such as 2.4t_3.0f", repr(value))
+    return value
 
 
 class MaskBuilder(BookWidget):
@@ -33,21 +45,21 @@ class MaskBuilder(BookWidget):
     """
 
     _module = "mask_builder"
-    query_tokens = traitlets.List().tag(sync=True)
-    key_tokens = traitlets.List().tag(sync=True)
-    most = traitlets.Int(MOST).tag(sync=True)
-    most_layers = traitlets.Int(MOST_LAYERS).tag(sync=True)
-    kind = traitlets.Unicode().tag(sync=True)
-    n_queries = traitlets.Int().tag(sync=True)
-    n_keys = traitlets.Int().tag(sync=True)
-    padding = traitlets.Unicode().tag(sync=True)
-    length = traitlets.Int().tag(sync=True)
-    lengths = traitlets.Unicode().tag(sync=True)
-    causal = traitlets.Bool().tag(sync=True)
-    radius = traitlets.Int().tag(sync=True)  # as many as there can be keys, or more: no window
-    by_hand = traitlets.Unicode().tag(sync=True)  # cells such as 2.4t_3.0f: row, column, allowed
-    n_layers = traitlets.Int().tag(sync=True)
-    row = traitlets.Int().tag(sync=True)
+    query_tokens = domain.Fixed()
+    key_tokens = domain.Fixed()
+    kind = domain.Choice("self", ("self", "cross"))
+    n_queries = domain.Whole(7, 1, MOST)
+    n_keys = domain.Whole(7, 1, MOST)
+    padding = domain.Choice("none", ("none", "sequence", "queries"))
+    length = domain.Whole(MOST, 0, MOST)  # as many as there are keys, or more: all of them are real
+    lengths = domain.State("1", _numbers)
+    causal = domain.Flag()
+    radius = domain.Whole(MOST, 0, MOST)  # as many as there can be keys, or more: no window
+    by_hand = domain.State("", _cells)  # cells such as 2.4t_3.0f: row, column, allowed
+    n_layers = domain.Whole(1, 1, 12)
+    row = domain.Whole(0, 0, MOST)  # past the last one: the last one
+    most = domain.Fixed(MOST)
+    most_layers = domain.Fixed(n_layers.high)
 
     def __init__(
         self,
@@ -55,72 +67,72 @@ class MaskBuilder(BookWidget):
         n_keys: int | None = None,
         *,
         lengths: int | Sequence[int] | None = None,
-        causal: bool = False,
         radius: int | None = None,
         by_hand: Mapping[tuple[int, int], bool] | None = None,
-        n_layers: int = 1,
         query_tokens: Sequence[str] = QUERY_TOKENS,
         key_tokens: Sequence[str] = KEY_TOKENS,
+        **start: Any,
     ):
-        query_tokens = _labels(query_tokens, "query_tokens")
-        key_tokens = _labels(key_tokens, "key_tokens")
-        validate.whole(n_queries, 1, MOST, "n_queries")
-        if n_keys is not None:
-            validate.whole(n_keys, 1, MOST, "n_keys")
-            if causal or radius is not None:
-                raise ValueError(
-                    "expected neither causal nor radius in cross-attention, got "
-                    f"n_keys={n_keys}, causal={causal}, radius={radius}; both compare positions "
-                    "within one sequence, so leave out n_keys or the rule"
-                )
-        size = (n_queries, n_keys or n_queries)
+        alone = n_keys is None
+        if not alone and (start.get("causal") or radius is not None):
+            raise ValueError(
+                "expected neither causal nor radius in cross-attention, got n_keys="
+                f"{n_keys}, causal={start.get('causal', False)}, radius={radius}; both compare "
+                "positions within one sequence, so leave out n_keys or the rule"
+            )
+        domain.whole(n_queries, "n_queries", 1, MOST)
+        n_keys = domain.whole(n_queries if alone else n_keys, "n_keys", 1, MOST)
         single = isinstance(lengths, int)
         each = [lengths] if single else list(lengths or [])
         for number in each:
-            validate.whole(number, 0, size[1], "lengths")
+            domain.whole(number, "lengths", 0, n_keys)
         if lengths is not None and not single and len(each) != n_queries:
-            raise ValueError(
-                f"lengths: expected one number, or one for each of {n_queries} queries, got {each}"
-            )
+            domain.refuse("lengths", f"one number, or one for each of {n_queries} queries", each)
         if radius is not None:
-            validate.whole(radius, 0, size[1] - 1, "radius")
-        for cell in by_hand or {}:
-            for place, most, name in zip(cell, size, ("row", "column"), strict=True):
-                validate.whole(place, 0, most - 1, f"by_hand, {name} of {cell}")
-        validate.whole(n_layers, 1, MOST_LAYERS, "n_layers")
-        stairs = [min(row + 1, size[1]) for row in range(n_queries)]
+            domain.whole(radius, "radius", 0, n_keys - 1)
+        cells = sorted((by_hand or {}).items())
+        for cell, _ in cells:
+            domain.whole(cell[0], f"by_hand, row of {cell}", 0, n_queries - 1)
+            domain.whole(cell[1], f"by_hand, column of {cell}", 0, n_keys - 1)
+        if single or lengths is None:  # what the reader finds on turning to one for each
+            each = [min(row + 1, n_keys) for row in range(n_queries)]
         super().__init__(
-            query_tokens=query_tokens,
-            key_tokens=key_tokens,
-            kind="self" if n_keys is None else "cross",
+            query_tokens=_labels(query_tokens, "query_tokens"),
+            key_tokens=_labels(key_tokens, "key_tokens"),
+            kind="self" if alone else "cross",
             n_queries=n_queries,
-            n_keys=n_keys or n_queries,
+            n_keys=n_keys,
             padding="none" if lengths is None else "sequence" if single else "queries",
-            length=lengths if single else size[1],
-            lengths=", ".join(map(str, stairs if single or lengths is None else each)),
-            causal=causal,
+            length=lengths if single else n_keys,
+            lengths=", ".join(map(str, each)),
             radius=MOST if radius is None else radius,
-            by_hand="_".join(f"{i}.{j}{'ft'[v]}" for (i, j), v in sorted((by_hand or {}).items())),
-            n_layers=n_layers,
-            row=min(2, n_queries - 1),
+            by_hand="_".join(f"{i}.{j}{'ft'[allowed]}" for (i, j), allowed in cells),
+            **{"row": min(2, n_queries - 1)} | start,
         )
 
     def mask(self) -> Bool[Tensor, "query key"]:
-        """The mask that the widget starts with, made by `lib.masks`."""
-        n_keys = self.n_queries if self.kind == "self" else self.n_keys
-        mask = torch.ones(self.n_queries, n_keys, dtype=torch.bool)
+        """The mask that the widget shows, made by `lib.masks`.
+
+        As in the page, a rule that cannot hold is left out: causal and window between two
+        sequences, lengths that do not fit the queries or the keys, and cells beyond the mask.
+        """
+        n_queries, alone = self.n_queries, self.kind == "self"
+        n_keys = n_queries if alone else self.n_keys
+        mask = torch.ones(n_queries, n_keys, dtype=torch.bool)
+        each = [int(number) for number in self.lengths.split(",")]
         if self.padding == "sequence":
-            mask = combine_masks(mask, padding_mask(torch.tensor([self.length]), n_keys))[0]
-        if self.padding == "queries":
-            each = torch.tensor([[int(number) for number in self.lengths.split(",")]])
-            mask = combine_masks(mask, padding_mask(each, n_keys))[0]
-        if self.causal:
-            mask = combine_masks(mask, causal_mask(self.n_queries, n_keys))
-        if self.radius < n_keys:
-            mask = combine_masks(mask, window_mask(self.n_queries, self.radius, n_keys))
+            each = [min(self.length, n_keys)] * n_queries
+        fits = len(each) == n_queries and max(each) <= n_keys
+        if self.padding != "none" and fits:
+            mask = combine_masks(mask, padding_mask(torch.tensor([each]), n_keys))[0]
+        if self.causal and alone:
+            mask = combine_masks(mask, causal_mask(n_queries, n_keys))
+        if self.radius < n_keys and alone:
+            mask = combine_masks(mask, window_mask(n_queries, self.radius, n_keys))
         for cell in filter(None, self.by_hand.split("_")):
-            row, column = cell[:-1].split(".")
-            mask[int(row), int(column)] = cell[-1] == "t"
+            row, column = map(int, cell[:-1].split("."))
+            if row < n_queries and column < n_keys:
+                mask[row, column] = cell[-1] == "t"
         return mask
 
     def summary(self) -> str:
@@ -144,9 +156,9 @@ class MaskBuilder(BookWidget):
 
 
 def _labels(value: Sequence[str], name: str) -> list[str]:
-    found = validate.tokens(value, name)
+    found = domain.tokens(value, name)
     if not 2 <= len(found) <= MOST:
-        raise ValueError(f"{name}: expected 2 to {MOST} tokens, got {len(found)}")
+        domain.refuse(name, f"2 to {MOST} tokens", len(found))
     return found
 
 

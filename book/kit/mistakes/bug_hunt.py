@@ -1,18 +1,17 @@
 """A hunt for the mistake in an unnamed model, and the table of all mistakes and properties."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
-
-import traitlets
 
 from kit.mistakes.catalogue import find_mistake
 from kit.mistakes.properties import QUESTIONS
 from kit.mistakes.symptoms import WINDOW
-from kit.shared import validate
+from kit.shared import domain
 from kit.shared.checks import Finding
-from kit.shared.widget import BookWidget, quantise, static_table
+from kit.shared.widget import BookWidget, static_table
 
-SHOWN = ("losses", "validation", "source", "wanted", "said", "map")
 TOKENS = 14  # of a sentence; longer ones are cut
 HELD, CAUGHT, STOPS = range(3)
 Matrix = Mapping[str, Mapping[str, Finding]]
@@ -21,40 +20,39 @@ Matrix = Mapping[str, Mapping[str, Finding]]
 class BugHunt(BookWidget):
     """Look at a broken model, choose a property to test, and name the mistake.
 
-    Args: matrix, the findings of each property for each mistake, as `kit.mistakes.catalogue.mistake_matrix`
-        gives them; cases, the symptoms of trained models by the name of their mistake, as
-        `kit.mistakes.symptoms.symptoms` gives them; right, the symptoms of a model without a
-        mistake. mode, "hunt" or "matrix"; case, the number of the model that is shown first.
+    Args: matrix, the findings of each property for each mistake, as
+        `kit.mistakes.catalogue.mistake_matrix` gives them; cases, the symptoms of trained models
+        by the name of their mistake, as `kit.mistakes.symptoms.symptoms` gives them; right, those
+        of a model without a mistake. mode, "hunt" or "matrix"; case, the number of the model that
+        is shown first.
     Errors: ValueError for a name that is no mistake or not in the matrix, rows of the matrix with
         unequal properties, or symptoms that do not fit.
     """
 
     _module = "bug_hunt"
-    properties = traitlets.List().tag(sync=True)  # {name, question}
-    mistakes = traitlets.List().tag(sync=True)  # {name, title, group, source, looks, why, ...}
-    findings = traitlets.List().tag(sync=True)  # mistake by property: [held, number, message]
-    messages = traitlets.List().tag(sync=True)  # each once
-    cases = traitlets.List().tag(sync=True)
-    right = traitlets.Dict().tag(sync=True)
-    window = traitlets.Int(WINDOW).tag(sync=True)
-    mode = traitlets.Unicode().tag(sync=True)
-    case = traitlets.Int().tag(sync=True)
-    test = traitlets.Unicode().tag(sync=True)  # the property that is chosen
-    asked = traitlets.Unicode().tag(sync=True)  # those that were run, e.g. 5.6
-    guess = traitlets.Unicode().tag(sync=True)
-    named = traitlets.Unicode().tag(sync=True)  # the guess that was handed in
-    shown = traitlets.Bool().tag(sync=True)
-    row = traitlets.Int().tag(sync=True)
-    column = traitlets.Int().tag(sync=True)
+    properties = domain.Fixed()  # {name, question}
+    mistakes = domain.Fixed()  # {name, title, group, source, looks, why, ...}
+    findings = domain.Fixed()  # mistake by property: [held, number, message]
+    messages = domain.Fixed()  # each once
+    cases = domain.Fixed()
+    right = domain.Fixed()
+    window = domain.Fixed(WINDOW)
+    mode = domain.Choice("hunt", ("hunt", "matrix"))
+    case = domain.Whole()
+    test = domain.Choice("", lambda self: _names(self.properties))
+    asked = domain.State("", lambda self, *new: self._tests(*new))
+    guess = domain.Choice("", lambda self: ["", *_names(self.mistakes)])
+    named = domain.Choice("", guess.options)  # the guess that was handed in
+    shown = domain.Flag()
+    row = domain.Whole()
+    column = domain.Whole()
 
     def __init__(
         self,
         matrix: Matrix,
         cases: Mapping[str, Mapping[str, Any]],
         right: Mapping[str, Any],
-        *,
-        mode: str = "hunt",
-        case: int = 0,
+        **start: Any,
     ):
         if not matrix or not cases:
             raise ValueError("expected at least one mistake in the matrix and one case, got none")
@@ -62,37 +60,34 @@ class BugHunt(BookWidget):
         names = list(next(iter(matrix.values())))
         for name, row in matrix.items():
             if list(row) != names:
-                raise ValueError(
-                    f"matrix, {name}: expected the properties {names}, got {list(row)}"
-                )
+                domain.refuse(f"matrix, {name}", f"the properties {names}", list(row))
         for name in cases:
-            validate.one_of(name, list(matrix), "cases")
-        validate.one_of(mode, ("hunt", "matrix"), "mode")
-        validate.index(case, len(cases), "case")
+            domain.one_of(name, list(matrix), "cases")
         messages = list(dict.fromkeys(f.message for row in matrix.values() for f in row.values()))
+        told = ("name", "title", "group", "source", "looks", "why", "mended")
         super().__init__(
             properties=[{"name": name, "question": QUESTIONS[name]} for name in names],
             mistakes=[
-                {
-                    "name": mistake.name,
-                    "title": mistake.title,
-                    "group": mistake.group,
-                    "source": mistake.source,
-                    "looks": mistake.looks,
-                    "why": mistake.why,
-                    "mended": mistake.mended,
-                    "code": mistake.code(),
-                }
-                for mistake in found
+                {field: getattr(one, field) for field in told} | {"code": one.code()}
+                for one in found
             ],
             findings=[[_packed(row[name], messages) for name in names] for row in matrix.values()],
             messages=messages,
             cases=[{"name": name, **_symptoms(given, name)} for name, given in cases.items()],
             right=_symptoms(right, "right"),
-            mode=mode,
-            case=case,
-            test=names[0],
+            **{"test": names[0]} | start,
         )
+
+    def _tests(self, value: Any, name: str) -> str:
+        """The properties that were run, by number, e.g. 5.6."""
+        for part in domain.text(value, name).split("." if value else None):
+            domain.whole(int(part) if part.isdecimal() else part, name, 0, len(self.properties) - 1)
+        return value
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        yield "case", len(self.cases) - 1
+        yield "row", len(self.mistakes) - 1
+        yield "column", len(self.properties) - 1
 
     def summary(self) -> str:
         return (
@@ -101,13 +96,17 @@ class BugHunt(BookWidget):
         )
 
     def static_html(self) -> str:
-        names = [entry["name"] for entry in self.properties]
+        names = _names(self.properties)
         rows = [
             (entry["title"], entry["looks"], ", ".join(_caught(row, names)) or "none of them")
             for entry, row in zip(self.mistakes, self.findings, strict=True)
         ]
         caption = "Each mistake, what one sees of it, and the properties that catch it"
         return static_table(caption, ("mistake", "what one sees", "caught by"), rows)
+
+
+def _names(entries: Sequence[Mapping[str, str]]) -> list[str]:
+    return [entry["name"] for entry in entries]
 
 
 def _caught(row: Sequence[Sequence], names: Sequence[str]) -> list[str]:
@@ -122,19 +121,21 @@ def _packed(finding: Finding, messages: list[str]) -> list:
     return [held, float(f"{number:.2g}") if known else None, messages.index(finding.message)]
 
 
+_loss = partial(domain.number, high=math.inf, digits=2)
+_fields = domain.record(
+    source=domain.tokens,
+    wanted=domain.tokens,
+    said=lambda said, where: domain.tokens(said, where, least=0),
+    losses=domain.listed(_loss),
+    validation=_loss,
+    map=domain.anything,
+)
+
+
 def _symptoms(given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    validate.fields(given, SHOWN, where)
-    lists = {
-        name: validate.tokens(given[name], f"{where}, {name}", may_be_empty=name == "said")[:TOKENS]
-        for name in ("source", "wanted", "said")
-    }
-    size = (len(given["wanted"]), len(given["source"]))
+    found = _fields(given, where)
+    size = len(found["wanted"]), len(found["source"])
     if max(size) > TOKENS:
-        raise ValueError(f"{where}: expected at most {TOKENS} tokens, got {max(size)}")
-    losses = [quantise(loss, 2) for loss in validate.items(given["losses"], f"{where}, losses")]
-    return {
-        **lists,
-        "losses": losses,
-        "validation": quantise(given["validation"], 2),
-        "map": validate.matrix(given["map"], *size, f"{where}, map", digits=2),
-    }
+        domain.refuse(where, f"at most {TOKENS} tokens", max(size))
+    found["map"] = domain.matrix(found["map"], f"{where}.map", *size, digits=2)
+    return found | {"said": found["said"][:TOKENS]}

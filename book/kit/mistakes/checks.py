@@ -1,6 +1,7 @@
-"""The checks of chapter 15's exercises: broken parts that must be mended, all of them wholly."""
+"""The checks of the exercises: broken parts that must be mended, all of them wholly."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -8,15 +9,14 @@ from torch.nn import functional as F
 
 from kit.mistakes.in_attention import MaskedAfterSoftmax
 from kit.mistakes.in_model import AndForOr, MaskInTrainingOnly, NoTargetMask
-from kit.mistakes.layer_properties import shift_is_linear
+from kit.mistakes.layer_properties import normal
 from kit.mistakes.model_properties import ModelSubject, all_of_it_moves
+from kit.mistakes.piece_properties import shift_is_linear
 from kit.mistakes.properties import check_attention_layer
-from kit.mistakes.specimen import PlainAttention, Specimen
-from kit.shared.checks import Report, gap, require
+from kit.mistakes.specimen import VOCABULARIES, PlainAttention, Specimen
+from kit.shared.checks import CLOSE, Report, check, expect, gap, guarded, require
 from lib.attention import MultiHeadAttention
 from lib.masks import causal_mask
-
-VOCABULARIES = 29, 23
 
 
 def check_mended_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Report:
@@ -28,69 +28,64 @@ def check_mended_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Repor
     """
 
     class Around(PlainAttention):
-        def forward(self, x, memory=None, mask=None, *, return_weights=False):
-            memory = x if memory is None else memory
-            query, key = self.split(self.w_q(x)), self.split(self.w_k(memory))
-            if mask is None:
-                mask = torch.ones(x.shape[1], memory.shape[1], dtype=torch.bool)
-            mask = mask if mask.dim() == 3 else mask[None]
-            weights = weigh(query, key, mask[:, None])
+        def scores(self, query, key):
+            return query, key  # the answer compares them itself
+
+        def weigh(self, pair, mask):
+            sizes = [x.shape[-2] for x in pair]  # queries and keys
+            mask = torch.ones(sizes, dtype=torch.bool) if mask is None else mask
+            weights = weigh(*pair, mask.reshape(-1, 1, *sizes))
             require(isinstance(weights, Tensor), f"expected a tensor of weights, got {weights!r}")
-            output = self.output(self.join(weights @ self.split(self.w_v(memory))))
-            return (output, weights) if return_weights else output
+            return weights
 
     asked = ("weights", "spread", "half")
     check_attention_layer(Around, only=asked).insist()
     return Report("mended map", asked)
 
 
-def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Report:
-    """Check make(d_in, n_heads, d_out), self-attention whose matrices are w_q, w_k, w_v and w_o.
-
-    Errors: CheckFailed, which names what is still broken.
-    """
+@check("mended layer")
+def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Iterator[str]:
+    """Check make(d_in, n_heads, d_out), self-attention whose matrices are w_q, w_k, w_v and w_o."""
     torch.manual_seed(0)
-    x = torch.randn(2, 5, 12)
-    try:
-        layer, right = make(12, 3, 20), MultiHeadAttention(12, 3, d_out=20)
-        with torch.no_grad():
-            first, second = layer(x), layer(x)
-    except Exception as error:
-        require(False, f"it stops: {type(error).__name__}: {error}")
+    x, layer, right = normal(2, 5, 12), make(12, 3, 20), MultiHeadAttention(12, 3, d_out=20)
+    with torch.no_grad():
+        first, second = guarded(layer)(x), guarded(layer)(x)
     shape = tuple(first.shape) if isinstance(first, Tensor) else first
     require(shape == (2, 5, 20), f"expected (2, 5, 20), got {shape}")
-    require(torch.equal(first, second), "repeat: the same input gives two outputs")
+    yield "sizes"
+    require(gap(first, second) < CLOSE, "repeat: the same input gives two outputs")
+    yield "repeat"
     wanted = {name: tuple(p.shape) for name, p in right.named_parameters()}
     got = {name: tuple(p.shape) for name, p in layer.named_parameters()}
     require(got == wanted, f"count: expected the parameters {wanted}, got {got}")
+    yield "count"
     right.load_state_dict(layer.state_dict())
     with torch.no_grad():
         number = gap(layer(x), right(x))
-    require(number < 1e-5, f"copied: the same weights give another output, by {number:.2g}")
-    return Report("mended layer", ("sizes", "repeat", "count", "copied"))
+    require(number < CLOSE, f"copied: the same weights give another output, by {number:.2g}")
+    yield "copied"
 
 
-def check_mended_positions(make: Callable[[int, int], nn.Module]) -> Report:
+@check("mended positions")
+def check_mended_positions(make: Callable[[int, int], nn.Module]) -> Iterator[str]:
     """Check make(d_model, max_length), whose forward(x, start=0) adds positions start, start + 1...
 
     Shapes: x (batch, time, d_model), and so is the result.
-    Errors: CheckFailed, which names what is still broken.
     """
-    try:
-        module = make(24, 64)
-        table = module(torch.zeros(1, 64, 24))[0].detach()
-        later = module(torch.zeros(1, 4, 24), start=7)[0].detach()
-    except Exception as error:
-        require(False, f"it stops: {type(error).__name__}: {error}")
+    module = expect(make(24, 64), nn.Module, "a module")
+    table = guarded(module)(torch.zeros(1, 64, 24))[0].detach()
+    later = guarded(module)(torch.zeros(1, 4, 24), start=7)[0].detach()
     require(tuple(table.shape) == (64, 24), f"expected (64, 24), got {tuple(table.shape)}")
     apart = torch.cdist(table, table).fill_diagonal_(torch.inf).min().item()
     require(apart > 0.1, "two positions have the same code")
     require(later.shape == (4, 24) and gap(later, table[7:11]) < 1e-6, "start is not heard")
     shift = shift_is_linear(table)
     require(shift.held, f"shift: {shift.message} (residual {shift.number:.2g})")
+    yield "one matrix shifts all"
+    yield "start is heard"
     moves = all_of_it_moves(ModelSubject(lambda: module, *VOCABULARIES))
     require(moves.held, f"moves: {moves.message}")
-    return Report("mended positions", ("one matrix shifts all", "start is heard", "it moves"))
+    yield "it moves"
 
 
 class _MaskInUseOnly(Specimen):
@@ -113,34 +108,30 @@ class _WithDropout(Specimen):
         return F.dropout(super().embed(tokens, embedding, start), 0.2, self.training)
 
 
-LEAKS = {
-    "no mask at all": NoTargetMask,
-    "a mask in training only": MaskInTrainingOnly,
-    "a mask in use only": _MaskInUseOnly,
-    "two masks joined by &": AndForOr,
-    "a first position that sees the last": _FirstSeesLast,
+SUSPECTS = {  # how each is made, and whether it leaks
+    "a right model": (Specimen, False),
+    "a right model with dropout": (_WithDropout, False),
+    "no mask at all": (NoTargetMask, True),
+    "a mask in training only": (MaskInTrainingOnly, True),
+    "a mask in use only": (_MaskInUseOnly, True),
+    "two masks joined by &": (AndForOr, True),
+    "a first position that sees the last": (_FirstSeesLast, True),
+    "weights masked after the softmax": (partial(Specimen, attention=MaskedAfterSoftmax), True),
 }
-RIGHT = {"a right model": Specimen, "a right model with dropout": _WithDropout}
 
 
-def check_leak_finder(finds: Callable[[nn.Module, Tensor, Tensor, Tensor], bool]) -> Report:
+@check("leak finder")
+def check_leak_finder(finds: Callable[[nn.Module, Tensor, Tensor, Tensor], bool]) -> Iterator[str]:
     """Check finds(model, source, lengths, target_in) -> whether a logit sees a later token.
 
     It meets right models and leaky ones, in both modes, and must leave model and target alone.
-    Errors: CheckFailed, which names the model that was judged wrongly.
     """
-    models = {name: (kind, PlainAttention, False) for name, kind in RIGHT.items()}
-    models |= {name: (kind, PlainAttention, True) for name, kind in LEAKS.items()}
-    models["weights masked after the softmax"] = (Specimen, MaskedAfterSoftmax, True)
-    for name, (kind, attention, leaks) in models.items():
+    for name, (make, leaks) in SUSPECTS.items():
+        subject = ModelSubject(partial(make, *VOCABULARIES), *VOCABULARIES)
         for training in (True, False):
-            subject = ModelSubject(lambda k=kind, a=attention: k(*VOCABULARIES, a), *VOCABULARIES)
-            model, (source, lengths, target) = subject.model().train(training), subject.batch(6)
-            before = target.clone()
-            found = finds(model, source, lengths, target)
-            require(isinstance(found, bool), f"expected True or False, got {found!r}")
+            model, inputs = subject.model().train(training), subject.batch(6)
+            found = expect(finds(model, *inputs), bool, "True or False")
             said = "a leak" if found else "no leak"
             require(found == leaks, f"{name}: {said} was found")
             require(model.training == training, "the model was left in another mode")
-            require(torch.equal(target, before), "target_in was changed: work on a copy")
-    return Report("leak finder", tuple(models))
+        yield name

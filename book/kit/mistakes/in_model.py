@@ -61,7 +61,7 @@ class UsedBeforeAssigned(Specimen):
     """Adds the positions to a name that is set a line later."""
 
     def embed(self, tokens: Tensor, embedding: nn.Module, start: int = 0) -> Tensor:
-        marked = embedded + self.table[start : start + tokens.shape[1]]
+        marked = embedded + self.table[start : start + tokens.shape[1]]  # type: ignore[has-type, used-before-def]  # noqa: E501, it is the mistake
         embedded = embedding(tokens)  # noqa: F841
         return marked
 
@@ -111,13 +111,10 @@ class ScaledLogits(Specimen):
         return super().project(x) * self.target_embedding.scale
 
 
-class _Unbiased(LayerNorm):
-    def forward(self, x: Tensor) -> Tensor:
-        std = x.std(dim=-1, keepdim=True)  # divides by d_model - 1
-        return (x - x.mean(dim=-1, keepdim=True)) / (std + self.eps) * self.gain + self.bias
-
-
 class UnbiasedNorm(Specimen):
     """Normalises by the unbiased standard deviation."""
 
-    norm = _Unbiased
+    class norm(LayerNorm):
+        def forward(self, x: Tensor) -> Tensor:
+            std = x.std(dim=-1, keepdim=True)  # divides by d_model - 1
+            return (x - x.mean(dim=-1, keepdim=True)) / (std + self.eps) * self.gain + self.bias

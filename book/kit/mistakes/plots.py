@@ -1,12 +1,11 @@
-"""The figure of chapter 15: which property catches which mistake."""
+"""The figure of the chapter: which property catches which mistake."""
 
 from collections.abc import Mapping
 
-import matplotlib.pyplot as plt
+import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 
-from kit.shared.axes import COLOURS
+from kit.shared.axes import draw_cells, new_panels
 from kit.shared.checks import Finding
 
 
@@ -17,31 +16,23 @@ def plot_findings(
 
     A dot marks a model that stops with an error. titles replace the names of the rows.
 
-    Errors: ValueError for no rows, or rows with unequal properties.
+    Returns the Axes. Errors: ValueError for no rows, or rows with unequal properties.
     """
-    rows = list(matrix.values())
-    if not rows or any(list(row) != list(rows[0]) for row in rows):
+    rows = [list(row.values()) for row in matrix.values()]
+    names = [(titles or {}).get(name, name) for name in matrix]
+    properties = {tuple(row) for row in matrix.values()}
+    if len(properties) != 1:
         raise ValueError("expected rows that all have the same properties, at least one row")
-    names, columns = list(matrix), list(rows[0])
+    (columns,) = properties
     size = (0.28 * len(columns) + 2.6, 0.2 * len(names) + 1.1)
-    _, axes = plt.subplots(figsize=size, layout="constrained", facecolor="white")
-    fails = [[not finding.held for finding in row.values()] for row in rows]
-    axes.imshow(fails, cmap=ListedColormap(["#f2f2f2", COLOURS[0]]), vmin=0, vmax=1, aspect="auto")
-    stops = [
-        (j, i)
-        for i, row in enumerate(rows)
-        for j, finding in enumerate(row.values())
-        if finding.number is None
-    ]
-    if stops:
-        axes.scatter(*zip(*stops, strict=True), s=12, color="white")
-    axes.set_yticks(range(len(names)), [(titles or {}).get(name, name) for name in names])
-    axes.set_xticks(range(len(columns)), columns, rotation=90)
+    (axes,) = new_panels(1, 1, size)
+    fails = torch.tensor([[not finding.held for finding in row] for row in rows])
+    draw_cells(axes, fails, names, columns, aspect="auto")
+    stops = torch.tensor([[finding.number is None for finding in row] for row in rows]).nonzero()
+    if len(stops):
+        axes.scatter(stops[:, 1], stops[:, 0], s=12, color="white")
     axes.xaxis.tick_top()
-    axes.set_xticks([j + 0.5 for j in range(len(columns) - 1)], minor=True)
-    axes.set_yticks([i + 0.5 for i in range(len(names) - 1)], minor=True)
-    axes.grid(which="minor", color="white", linewidth=1.5)
-    axes.tick_params(which="both", length=0, labelsize=8)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.tick_params(which="both", labelsize=8)
+    axes.tick_params(axis="x", rotation=90)
+    axes.spines[:].set_visible(False)
     return axes

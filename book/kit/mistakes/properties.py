@@ -6,46 +6,29 @@ the loss falls.
 """
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
 
+import torch
 from torch import nn
 
-from kit.mistakes import layer_properties as parts
-from kit.mistakes import model_properties as reading
-from kit.mistakes import model_properties as weights
+from kit.mistakes import layer_properties, model_properties, piece_properties
+from kit.mistakes.layer_properties import LayerSubject
 from kit.mistakes.model_properties import ModelSubject
-from kit.shared.checks import Findings, Property
+from kit.shared.checks import Finding, Findings, Property
+from lib.data import EOS
 
-MODEL = (
-    reading.runs_on_all_sizes,
-    reading.future_is_unseen,
-    reading.padding_is_unread,
-    reading.batch_is_unseen,
-    reading.tokens_are_felt,
-    reading.order_is_felt,
-    reading.steps_agree,
-    reading.repeats_itself,
-    weights.saved_is_the_same,
-    weights.all_of_it_moves,
-    weights.all_of_it_learns,
-    weights.count_is_right,
-    weights.first_loss_is_a_guess,
-    weights.learns_by_heart,
-    weights.copy_agrees,
-)
-LAYER = (
-    parts.layer_runs,
-    parts.weights_are_shares,
-    parts.spread_is_constant,
-    parts.half_is_enough,
-    parts.copied_layer_agrees,
-)
-PIECES = (
-    parts.shift_is_linear,
-    parts.rate_follows_updates,
-    parts.forbidden_is_free,
-    parts.cut_is_zero,
-    parts.brevity_is_punished,
-)
+FEWEST_TOKENS = EOS + 3  # padding, start and end, and two words that can change places
+
+
+def _properties(module: ModuleType) -> tuple[Property, ...]:
+    """All properties of a module, in the order in which they stand."""
+    return tuple(value for value in vars(module).values() if isinstance(value, Property))
+
+
+MODEL = _properties(model_properties)
+LAYER = _properties(layer_properties)
+PIECES = _properties(piece_properties)
 QUESTIONS = {p.name: p.question for p in (*PIECES, *LAYER, *MODEL)}
 
 
@@ -55,7 +38,7 @@ def check_model(
     target_vocab: int,
     *,
     parameters: int | None = None,
-    reference: Callable[[nn.Module], nn.Module] | None = None,
+    reference: Callable[[Any], nn.Module] | None = None,
     only: Sequence[str] | None = None,
 ) -> Findings:
     """Ask each property of a model, and say whether it held and which number decided.
@@ -63,8 +46,15 @@ def check_model(
     Args: make_model, which makes a new model at each call; its vocabularies. parameters, how many
         there should be, and reference, which makes from a model another one that takes its
         state_dict: without them "count" and "copied" are left out. only, some of the names.
-    Errors: none for what a model does: a model that stops is a finding. `insist()` raises.
+    Errors: ValueError for a make_model that makes no new model, too small a vocabulary, or unknown
+        names. None for what a model does: a model that stops is a finding. `insist()` raises.
     """
+    if min(source_vocab, target_vocab) < FEWEST_TOKENS:
+        raise ValueError(
+            f"expected vocabularies of at least {FEWEST_TOKENS} tokens, padding, start, end and "
+            f"two words, got {source_vocab} and {target_vocab}"
+        )
+    _require_new(make_model)
     subject = ModelSubject(make_model, source_vocab, target_vocab, parameters, reference)
     return _ask(MODEL, subject, only)
 
@@ -79,15 +69,45 @@ def check_attention_layer(
 
     Args: make_layer(d_in, n_heads, d_out); reference, the same for a layer that takes its
         state_dict: without it "copied layer" is left out. only, some of the names.
-    Errors: none, as in `check_model`.
+    Errors: as in `check_model`.
     """
-    return _ask(LAYER, parts.LayerSubject(make_layer, reference), only)
+    _require_new(make_layer, 24, 3, 24)
+    return _ask(LAYER, LayerSubject(make_layer, reference), only)
 
 
+def check_piece(piece: object, name: str) -> Finding:
+    """Ask one property of a single piece: "shift", "updates", "forbidden", "cut" or "brevity".
+
+    Errors: ValueError for another name.
+    """
+    return _ask(PIECES, piece, [name])[0]
+
+
+@torch.no_grad()
 def _ask(properties: tuple[Property, ...], subject: object, only: Sequence[str] | None) -> Findings:
+    """The findings of these properties; those that learn turn gradients on."""
     names = [p.name for p in properties]
-    strange = [name for name in only or () if name not in names]
+    strange = only if isinstance(only, str) else [n for n in only or () if n not in names]
     if strange:
-        raise ValueError(f"expected properties out of {', '.join(names)}, got {strange}")
+        raise ValueError(f"expected properties out of {', '.join(names)}, got {strange!r}")
     found = [p(subject) for p in properties if only is None or p.name in only]
     return Findings(finding for finding in found if finding is not None)
+
+
+def _require_new(make: Callable[..., Any], *sizes: int) -> None:
+    """Refuse what is not made anew at each call: the tests change and train what they are given."""
+    if isinstance(make, nn.Module):
+        got = f"a finished {type(make).__name__}"
+    else:
+        with torch.random.fork_rng(devices=[]):
+            one, other = make(*sizes), make(*sizes)
+        if not isinstance(one, nn.Module):
+            got = f"one that makes {one!r}"
+        elif one is other or set(one.parameters()) & set(other.parameters()):
+            got = f"one that gives the same {type(one).__name__}, or the same parameters, twice"
+        else:
+            return
+    raise ValueError(
+        f"expected a function that makes a new module at each call, got {got}; write it as "
+        "lambda: Model(...), or lambda: copy.deepcopy(model) for a model that you have"
+    )

@@ -1,11 +1,12 @@
 """A small Transformer whose every step is a method of its own, so that a mistake can replace one.
 
-It is right. `kit.mistakes.catalogue` makes it wrong in one place at a time. Its parameters have the names and
-shapes of `lib.transformer.Transformer`, so the weights of the one can be loaded into the other.
+It is right. `kit.mistakes.catalogue` makes it wrong in one place at a time. Its parameters have the
+names and shapes of `lib.transformer.Transformer`, so the weights of the one can be loaded into the
+other.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,6 +19,7 @@ from lib.positions import sinusoidal_table
 from lib.transformer import Config, Transformer
 
 TABLE = 64  # positions of the table
+VOCABULARIES = 29, 23  # of the models that are tested
 
 
 class PlainAttention(nn.Module):
@@ -93,8 +95,9 @@ class Specimen(nn.Module):
     Source: Attention Is All You Need, figure 1.
     """
 
-    norm: type[nn.Module] = LayerNorm
+    norm: type[LayerNorm] = LayerNorm
     tied = False
+    table: Tensor  # (position, d_model)
 
     def __init__(
         self,
@@ -108,8 +111,8 @@ class Specimen(nn.Module):
         n_layers: int = 2,
     ):
         super().__init__()
-        sizes = {"d_model": d_model, "n_heads": n_heads, "d_ff": d_ff, "n_layers": n_layers}
-        self.config = Config(source_vocab, target_vocab, dropout=0.0, tied=self.tied, **sizes)
+        sizes = (source_vocab, target_vocab, d_model, n_heads, d_ff, n_layers)
+        self.config = Config(*sizes, dropout=0.0, tied=self.tied)
         self.attention = attention
         std = 0.5 if self.tied else 1.0
         self.source_embedding = Embedding(source_vocab, d_model, std=std)
@@ -135,8 +138,8 @@ class Specimen(nn.Module):
         """Keep the table as a buffer: it moves with the model, and is no parameter."""
         self.register_buffer("table", table, persistent=False)
 
-    def stack(self, *names: str) -> nn.ModuleDict:
-        """n_layers layers, each with sub-layers of these names."""
+    def stack(self, *names: str) -> Any:
+        """n_layers layers, each with sub-layers of these names; a mistake may make it no module."""
         layers = (
             nn.ModuleDict({name: self.residual(name) for name in names})
             for _ in range(self.config.n_layers)
@@ -154,10 +157,6 @@ class Specimen(nn.Module):
         around = Residual(sublayer, c.d_model)
         around.norm = self.norm(c.d_model)
         return around
-
-    def source_mask(self, lengths: Tensor, time: int) -> Tensor:
-        """(batch, 1, key): no query reads the padding."""
-        return padding_mask(lengths, time)
 
     def encoder_mask(self, mask: Tensor) -> Tensor:
         """The mask of the encoder's self-attention, from that of the source."""
@@ -182,7 +181,7 @@ class Specimen(nn.Module):
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """The memory, and the mask that hides its padding."""
-        memory_mask = self.source_mask(lengths, source.shape[1])
+        memory_mask = padding_mask(lengths, source.shape[1])  # (batch, 1, key)
         x, mask = self.embed(source, self.source_embedding), self.encoder_mask(memory_mask)
         for layer in self.encoder["layers"]:
             x = layer["feed_forward"](layer["self_attention"](x, mask=mask))
@@ -212,14 +211,13 @@ class Specimen(nn.Module):
     def start(self, source: Tensor, source_lengths: Tensor) -> SpecimenState:
         """Read the source; nothing is said yet."""
         memory, memory_mask = self.encode(source, source_lengths)
-        none = source.new_empty(len(source), 0)
-        return SpecimenState(memory, memory_mask, none, memory.new_empty(*none.shape, 0))
+        return SpecimenState(memory, memory_mask, source[:, :0], memory[:, :0])
 
     @torch.no_grad()
     def step(self, token: Tensor, state: SpecimenState) -> tuple[Tensor, None, SpecimenState]:
         """Feed one token: its logits, None, and the new state."""
         new = self.embed(token[:, None], self.target_embedding, self.place(state))
-        x = torch.cat((state.x, new), dim=1) if state.tokens.shape[1] else new
+        x = torch.cat((state.x, new), dim=1)
         tokens = torch.cat((state.tokens, token[:, None]), dim=1)
         logits = self.decode(x, tokens, state.memory, state.memory_mask)
         return logits[:, -1], None, SpecimenState(state.memory, state.memory_mask, tokens, x)

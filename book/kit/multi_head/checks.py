@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from kit.shared.attention_checks import attention_by_loops
-from kit.shared.checks import Report, close, draw, expect_tensor, require
+from kit.shared.checks import Steps, check, expect_tensor, normal, require, require_close
 from lib.attention import MultiHeadAttention
 
 
@@ -33,73 +33,72 @@ def contributions_by_loops(
     return torch.stack(rows).unflatten(0, (len(x), n_heads))
 
 
-def check_merge_heads(merge: Callable[[Tensor], Tensor]) -> Report:
+@check("merge heads")
+def check_merge_heads(merge: Callable[[Tensor], Tensor]) -> Steps:
     """Check merge(heads), which writes the heads of each position side by side.
 
     Shapes: heads (batch, heads, time, d_v); returns (batch, time, heads * d_v).
-    Errors: CheckFailed, which names the mistake if it is a known one.
     """
     for sizes in ((2, 3, 5, 7), (1, 1, 3, 2), (3, 2, 1, 5)):
         batch, n_heads, time, d_v = sizes
         heads = torch.arange(float(batch * n_heads * time * d_v)).reshape(sizes)
         merged = expect_tensor(merge(heads), (batch, time, n_heads * d_v))
-        require(
-            n_heads == 1 or time == 1 or not torch.equal(merged, heads.reshape(merged.shape)),
+        mistakes = {
             "the positions are mixed: a reshape alone keeps the numbers in their old order, in "
-            "which all positions of head 1 come first; bring the heads next to d_v beforehand",
-        )
-        require(
-            n_heads == 1 or not torch.equal(merged, heads.permute(0, 2, 3, 1).flatten(2)),
-            "the heads are interleaved number by number; each head's d_v numbers stay together",
-        )
+            "which all positions of head 1 come first; "
+            "bring the heads next to d_v beforehand": heads.reshape(merged.shape),
+            "the heads are interleaved number by number; "
+            "each head's d_v numbers stay together": heads.permute(0, 2, 3, 1).flatten(2),
+        }
         for i in range(n_heads):
-            block = merged[..., i * d_v : (i + 1) * d_v]
-            require(torch.equal(block, heads[:, i]), f"block {i} is not what head {i} found")
-    return Report("merge heads", ("each position keeps its own numbers", "heads in their order"))
+            block = slice(i * d_v, (i + 1) * d_v)
+            wrong = {meaning: other[..., block] for meaning, other in mistakes.items()}
+            otherwise = f"block {i} is not what head {i} found"
+            require_close(merged[..., block], heads[:, i], otherwise, wrong)
+    yield from ("each position keeps its own numbers", "heads in their order")
 
 
-def check_contributions(contribute: Callable[[MultiHeadAttention, Tensor], Tensor]) -> Report:
+@check("contributions")
+def check_contributions(contribute: Callable[[MultiHeadAttention, Tensor], Tensor]) -> Steps:
     """Check contribute(layer, x): what each head adds to the output of a self-attention layer.
 
     Shapes: x (batch, time, d_in); returns (batch, heads, time, d_out).
-    Errors: CheckFailed, which names the mistake if it is a known one.
     """
-    layer, x = _layer(), draw(2 * 5, 3, 7, 3)[0].reshape(2, 5, 7)
+    layer, x = _layer(), normal(2, 5, 7)
     with torch.no_grad():
         parts = expect_tensor(contribute(layer, x), (2, 3, 5, 13))
         output, bias = layer(x), layer.w_o.bias
-        require(
-            not close(parts.sum(1) - 2 * bias, output),
-            "the bias of W^O is in every part, so it counts three times; it belongs to no head",
+        counted = (
+            "the bias of W^O is in every part, so it counts three times; it belongs to no head"
         )
-        require(
-            close(parts.sum(1) + bias, output), "the parts and the bias must add up to layer(x)"
-        )
-        require(
-            close(parts, contributions_by_loops(layer, x)),
+        otherwise = "the parts and the bias must add up to layer(x)"
+        require_close(parts.sum(1) + bias, output, otherwise, {counted: output + 3 * bias})
+        yield "they add up to layer(x)"
+
+        require_close(
+            parts,
+            contributions_by_loops(layer, x),
             "the sum is right, but the parts are not head_i W_i^O: check which rows of W^O "
             "(columns of w_o.weight) belong to which head",
         )
-    return Report("contributions", ("they add up to layer(x)", "each one is head_i W_i^O"))
+        yield "each one is head_i W_i^O"
 
 
+@check("keep heads")
 def check_keep_heads(
     keep: Callable[[MultiHeadAttention, Sequence[int]], MultiHeadAttention],
-) -> Report:
+) -> Steps:
     """Check keep(layer, kept): a smaller layer that does what the kept heads did.
 
-    Errors: CheckFailed, which names the mistake if it is a known one.
     Source: Michel et al. 2019.
     """
-    x = draw(2 * 5, 3, 7, 3)[0].reshape(2, 5, 7)
+    x = normal(2, 5, 7)
     for kept in ((0, 2), (1,), (2, 1, 0)):
         layer = _layer()
         before = {name: tensor.clone() for name, tensor in layer.state_dict().items()}
         small = keep(layer, kept)
-        require(
-            isinstance(small, MultiHeadAttention),
-            f"expected a MultiHeadAttention, got {type(small).__name__}",
-        )
+        is_layer = isinstance(small, MultiHeadAttention)
+        require(is_layer, f"expected a MultiHeadAttention, got {type(small).__name__}")
         for name, tensor in layer.state_dict().items():
             require(torch.equal(tensor, before[name]), f"the old layer was changed: {name}")
         require(small.n_heads == len(kept), f"expected {len(kept)} heads, got {small.n_heads}")
@@ -109,16 +108,14 @@ def check_keep_heads(
             parts = contributions_by_loops(layer, x)
             output = small.double()(x) - layer.w_o.bias
             first = parts[:, : len(kept)].sum(1)
-            require(
-                {*kept} == {*range(len(kept))} or not close(output, first),
-                f"asked to keep {kept}, it keeps the first {len(kept)}",
-            )
-            require(
-                close(output, parts[:, list(kept)].sum(1)),
+            require_close(
+                output,
+                parts[:, list(kept)].sum(1),
                 f"the output must be that of heads {kept} and the bias of W^O, nothing else; "
                 "copy the biases too",
+                {f"asked to keep {kept}, it keeps the first {len(kept)}": first},
             )
-    return Report("keep heads", ("as small as it should be", "the kept heads work as before"))
+    yield from ("as small as it should be", "the kept heads work as before")
 
 
 def _require_size(name: str, small: nn.Linear, large: nn.Linear, share: float) -> None:

@@ -77,19 +77,16 @@ export default {
         + "the layer costs, and one map for each head.",
     }, (w) => {
       const widths = w.data("widths");
-      const headWidths = w.data("head_widths");
       w.state({
         d_model: ui.oneOf(...widths),
         n_heads: ui.integer(1, w.data("most_heads")),
-        d_k: ui.oneOf(...headWidths),
+        d_k: ui.oneOf(...w.data("head_widths")),
         time: ui.integer(1, w.data("most_tokens")),
       });
-      const model_ = controls.slider(w, "d_model", { label: "Width d_model", values: widths });
-      const heads = controls.slider(w, "n_heads", {
-        label: "Heads", min: 1, max: w.data("most_heads") });
-      const time = controls.slider(w, "time", {
-        label: "Tokens", min: 1, max: w.data("most_tokens") });
-      const width = controls.slider(w, "d_k", { label: "Width d_k of a head", values: headWidths,
+      const model_ = controls.slider(w, "d_model", { label: "Width d_model" });
+      const heads = controls.slider(w, "n_heads", { label: "Heads" });
+      const time = controls.slider(w, "time", { label: "Tokens" });
+      const width = controls.slider(w, "d_k", { label: "Width d_k of a head",
         format: (value) => (value ? String(value) : "d_model / heads") });
 
       const trouble = ui.h("p", { class: "he-trouble", role: "status" });

@@ -1,14 +1,10 @@
 """An explorer of heads and dimensions: shapes after each step, what they cost, each head's map."""
 
-import traitlets
-
-from kit.shared import validate
+from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
 
 WIDTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 HEAD_WIDTHS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
-MOST_HEADS = 16
-MOST_TOKENS = 64
 
 
 class HeadsExplorer(BookWidget):
@@ -18,36 +14,26 @@ class HeadsExplorer(BookWidget):
 
     Args: d_model, one of `WIDTHS`; n_heads, 1 to 16; d_k, the width of a head, one of
         `HEAD_WIDTHS`, or None for d_model / n_heads (it may then be impossible, which the widget
-        explains); time, the length of the sequence, 1 to 64.
+        explains; the trait is 0 then); time, the length of the sequence, 1 to 64.
     Errors: ValueError for a start that the controls cannot reach.
     Source: Attention Is All You Need, section 3.2.2, made to move.
     """
 
     _module = "heads_explorer"
-    widths = traitlets.List().tag(sync=True)
-    head_widths = traitlets.List().tag(sync=True)
-    most_heads = traitlets.Int(MOST_HEADS).tag(sync=True)
-    most_tokens = traitlets.Int(MOST_TOKENS).tag(sync=True)
-    d_model = traitlets.Int().tag(sync=True)
-    n_heads = traitlets.Int().tag(sync=True)
-    d_k = traitlets.Int().tag(sync=True)
-    time = traitlets.Int().tag(sync=True)
+    d_model = domain.Choice(64, WIDTHS)
+    n_heads = domain.Whole(4, 1, 16)
+    d_k = domain.Choice(0, (0, *HEAD_WIDTHS))  # 0 stands for d_model / n_heads
+    time = domain.Whole(12, 1, 64)
+    widths = domain.Fixed(d_model.options)
+    head_widths = domain.Fixed(d_k.options)
+    most_heads = domain.Fixed(n_heads.high)
+    most_tokens = domain.Fixed(time.high)
 
     def __init__(
         self, d_model: int = 64, n_heads: int = 4, *, d_k: int | None = None, time: int = 12
     ):
-        validate.one_of(d_model, WIDTHS, "d_model")
-        validate.whole(n_heads, 1, MOST_HEADS, "n_heads")
-        validate.one_of(d_k, (None, *HEAD_WIDTHS), "d_k")
-        validate.whole(time, 1, MOST_TOKENS, "time")
-        super().__init__(
-            widths=list(WIDTHS),
-            head_widths=[0, *HEAD_WIDTHS],  # 0 stands for d_model / n_heads
-            d_model=d_model,
-            n_heads=n_heads,
-            d_k=d_k or 0,
-            time=time,
-        )
+        d_k = 0 if d_k is None else d_k
+        super().__init__(d_model=d_model, n_heads=n_heads, d_k=d_k, time=time)
 
     def summary(self) -> str:
         return f"HeadsExplorer: d_model {self.d_model}, {self.n_heads} heads, {self.time} tokens"

@@ -14,8 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lib.data import Batch, Vocabulary
-from lib.training import cosine, train
+from lib.data import Vocabulary
+from lib.layers import in_mode
+from lib.training import cosine, token_loss, train
 
 _ALPHABET = "\n" + "".join(c for c in string.printable if c.isprintable())  # 96 characters
 
@@ -45,26 +46,21 @@ def python_topics(*, held_out: float = 0.05) -> tuple[str, str]:
     return text[:cut], text[cut:]
 
 
-def _windows(text: Tensor, length: int, batch_size: int, seed: int) -> Iterator[Batch]:
-    """Batches of random places of the text, without end. There is no source."""
+def _windows(text: Tensor, length: int, batch_size: int, seed: int) -> Iterator[Tensor]:
+    """Batches of random windows of the text, (batch, length + 1), without end."""
     generator = torch.Generator().manual_seed(seed)
-    nothing = torch.zeros(batch_size, 0, dtype=torch.long)
-    lengths = torch.zeros(batch_size, dtype=torch.long)
     while True:
         starts = torch.randint(len(text) - length, (batch_size, 1), generator=generator)
-        rows = text[starts + torch.arange(length + 1)]  # (batch, length + 1)
-        yield Batch(nothing, lengths, rows[:, :-1], rows[:, 1:])
+        yield text[starts + torch.arange(length + 1)]
 
 
-class _WithoutSource(nn.Module):
-    """A language model in the form that `train` calls."""
-
-    def __init__(self, model: nn.Module):
-        super().__init__()
-        self.model = model
-
-    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
-        return self.model(target_in)
+def _next_token(
+    model: nn.Module, rows: Int[Tensor, "batch window"]
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    """The sum of the losses of a model that says each row's next token, and their number."""
+    target = rows[:, 1:]
+    total = token_loss(model(rows[:, :-1]), target, reduction="sum")
+    return total, torch.tensor(target.numel())
 
 
 def train_on_text(
@@ -89,7 +85,7 @@ def train_on_text(
             f"{len(text)} tokens; shorten the windows"
         )
     stream = _windows(text, length, batch_size, seed)
-    return train(_WithoutSource(model), stream, steps, lr, schedule=cosine(steps, warmup))
+    return train(model, stream, steps, lr, loss=_next_token, schedule=cosine(steps, warmup))
 
 
 @torch.no_grad()
@@ -116,10 +112,10 @@ def loss_by_position(
         )
     device = next(model.parameters()).device
     windows = text.unfold(0, length + 1, stride)  # (windows, length + 1)
-    model.eval()
     losses = []
-    for batch in windows.split(batch_size):
-        batch = batch.to(device)
-        logits = model(batch[:, :-1])
-        losses.append(F.cross_entropy(logits.mT, batch[:, 1:], reduction="none").cpu())
+    with in_mode(model, training=False):
+        for batch in windows.split(batch_size):
+            batch = batch.to(device)
+            logits = model(batch[:, :-1])
+            losses.append(F.cross_entropy(logits.mT, batch[:, 1:], reduction="none").cpu())
     return torch.cat(losses).mean(0)  # (windows, length) -> (length,)

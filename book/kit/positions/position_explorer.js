@@ -84,14 +84,14 @@ export default {
       });
       const scheme = controls.choice(w, "scheme", {
         label: "Scheme", options: Object.entries(NAMES) });
-      const width = controls.slider(w, "d_model", { label: "Width d_model", values: widths });
-      const length = controls.slider(w, "length", { label: "Positions", min: 2, max: longest });
-      const base = controls.slider(w, "base", { label: "Base", values: bases, format: long });
-      const head = controls.slider(w, "head", { label: "Head", min: 1, max: nHeads,
+      const width = controls.slider(w, "d_model", { label: "Width d_model" });
+      const length = controls.slider(w, "length", { label: "Positions" });
+      const base = controls.slider(w, "base", { label: "Base", format: long });
+      const head = controls.slider(w, "head", { label: "Head",
         format: (value) => `${value} of ${nHeads}` });
-      const position = controls.slider(w, "position", { label: "Position p", min: 0 });
-      const shift = controls.slider(w, "shift", { label: "Shift k", max: longest - 1 });
-      const pair = controls.slider(w, "pair", { label: "Pair of entries", max: 1 });
+      const position = controls.slider(w, "position", { label: "Position p" });
+      const shift = controls.slider(w, "shift", { label: "Shift k" });
+      const pair = controls.slider(w, "pair", { label: "Pair of entries" });
 
       const canvas = ui.h("canvas", { role: "img" });
       const [here, there] = ["p", "p + k"].map((text) =>

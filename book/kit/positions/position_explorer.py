@@ -1,17 +1,14 @@
 """An explorer of positions: the encoding as a picture, scores by offset, the shift as a turn."""
 
 import math
+from collections.abc import Iterator
 
-import traitlets
-
-from kit.shared import validate
+from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
 
 SCHEMES = ("sinusoidal", "learned", "rotary", "alibi")
 WIDTHS = (4, 7, 8, 16, 32, 64, 128, 256, 512)
 BASES = (10, 100, 1000, 10_000, 100_000, 1_000_000)
-LONGEST = 64
-N_HEADS = 8
 
 
 class PositionExplorer(BookWidget):
@@ -28,55 +25,22 @@ class PositionExplorer(BookWidget):
     """
 
     _module = "position_explorer"
-    widths = traitlets.List().tag(sync=True)
-    bases = traitlets.List().tag(sync=True)
-    longest = traitlets.Int(LONGEST).tag(sync=True)
-    n_heads = traitlets.Int(N_HEADS).tag(sync=True)
-    scheme = traitlets.Unicode().tag(sync=True)
-    d_model = traitlets.Int().tag(sync=True)
-    length = traitlets.Int().tag(sync=True)
-    base = traitlets.Int().tag(sync=True)
-    position = traitlets.Int().tag(sync=True)
-    shift = traitlets.Int().tag(sync=True)
-    pair = traitlets.Int().tag(sync=True)
-    head = traitlets.Int().tag(sync=True)
+    _positional = 2
+    scheme = domain.Choice("sinusoidal", SCHEMES)
+    d_model = domain.Choice(64, WIDTHS)
+    length = domain.Whole(64, 2, 64)
+    base = domain.Choice(10_000, BASES)
+    position = domain.Whole(10, 0, length.high - 1)
+    shift = domain.Whole(7, 0, length.high - 1)
+    pair = domain.Whole(3)
+    head = domain.Whole(1, 1, 8)
+    widths = domain.Fixed(d_model.options)
+    bases = domain.Fixed(base.options)
+    longest = domain.Fixed(length.high)
+    n_heads = domain.Fixed(head.high)
 
-    def __init__(
-        self,
-        scheme: str = "sinusoidal",
-        d_model: int = 64,
-        *,
-        length: int = 64,
-        base: int = 10_000,
-        position: int = 10,
-        shift: int = 7,
-        pair: int = 3,
-        head: int = 1,
-    ):
-        validate.one_of(scheme, SCHEMES, "scheme")
-        validate.one_of(d_model, WIDTHS, "d_model")
-        validate.one_of(base, BASES, "base")
-        limits = {
-            "length": (length, 2, LONGEST),
-            "position": (position, 0, LONGEST - 1),
-            "shift": (shift, 0, LONGEST - 1),
-            "pair": (pair, 0, d_model // 2 - 1),
-            "head": (head, 1, N_HEADS),
-        }
-        for name, (value, low, high) in limits.items():
-            validate.whole(value, low, high, name)
-        super().__init__(
-            widths=list(WIDTHS),
-            bases=list(BASES),
-            scheme=scheme,
-            d_model=d_model,
-            length=length,
-            base=base,
-            position=position,
-            shift=shift,
-            pair=pair,
-            head=head,
-        )
+    def limits(self) -> Iterator[tuple[str, int]]:
+        yield "pair", self.d_model // 2 - 1
 
     def summary(self) -> str:
         size = f"d_model {self.d_model}, {self.length} positions, base {self.base}"

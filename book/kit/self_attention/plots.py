@@ -10,7 +10,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from kit.shared.axes import COLOURS, MARKERS, new_axes
+from kit.shared.axes import COLOURS, MARKERS, draw_map, new_axes, new_panels
 
 
 def plot_maps(
@@ -27,43 +27,27 @@ def plot_maps(
 
     Errors: ValueError for labels that are not one for each row and column.
     """
-    _, panels = plt.subplots(
-        1,
-        len(maps),
-        figsize=(3.6 * len(maps), 3.6),
-        layout="constrained",
-        facecolor="white",
-        squeeze=False,
-    )
-    top = max(1.0, *(float(weights.max()) for weights in maps.values()))
-    for axes, (title, weights) in zip(panels[0], maps.items(), strict=True):
+    panels = new_panels(len(maps), len(maps), (3.6, 3.6))
+    top = max(1.0, *(weights.max().item() for weights in maps.values()))
+    for axes, (title, weights) in zip(panels, maps.items(), strict=True):
         tokens = labels[title] if isinstance(labels, Mapping) else labels
-        if tuple(weights.shape) != (len(tokens), len(tokens)):
-            raise ValueError(
-                f"expected a map with one row and one column for each of the {len(tokens)} "
-                f"labels in {title!r}, got {tuple(weights.shape)}"
-            )
-        numbers = weights.detach().cpu().numpy()
-        axes.imshow(numbers, cmap="Blues", vmin=0.0, vmax=top)
-        for i, j in ((i, j) for i in range(len(tokens)) for j in range(len(tokens))):
-            if numbers[i, j] >= 0.005:
-                ink = "white" if numbers[i, j] > 0.6 * top else "black"
-                text = f"{numbers[i, j]:.2f}"
-                axes.text(j, i, text, ha="center", va="center", color=ink, fontsize=8)
-        slant = max(map(len, tokens)) > 3
-        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if slant else {}
-        axes.set_xticks(range(len(tokens)), tokens, **turned)
-        axes.set_yticks(range(len(tokens)), tokens)
-        axes.set(xlabel=columns, title=title)
-    panels[0][0].set_ylabel(rows)
-    return list(panels[0])
+        draw_map(axes, weights, tokens, tokens, title=title, vmax=top)
+        for i, row in enumerate(weights.tolist()):
+            for j, number in enumerate(row):
+                if number >= 0.005:
+                    ink = "white" if number > 0.6 * top else "black"
+                    axes.text(j, i, f"{number:.2f}", ha="center", va="center", color=ink, size=8)
+        if max(map(len, tokens)) > 3:
+            plt.setp(axes.get_xticklabels(), rotation=45, ha="right", rotation_mode="anchor")
+        axes.set_xlabel(columns)
+    panels[0].set_ylabel(rows)
+    return panels
 
 
 def plot_seeds(
     runs: Mapping[str, Mapping[str, Sequence[float]]],
     ceilings: Mapping[str, float],
     ylabel: str = "letters answered right",
-    axes: Axes | None = None,
 ) -> Axes:
     """Draw one dot for each seed, by group and kind; a dashed line is the ceiling of its group.
 
@@ -73,10 +57,10 @@ def plot_seeds(
     """
     if missing := [group for group in runs if group not in ceilings]:
         raise ValueError(f"expected a ceiling for each group, got none for {missing}")
-    axes = axes or new_axes(6.0, 3.2)
+    axes = new_axes()
     for place, (group, kinds) in enumerate(runs.items()):
         left, right = place - 0.42, place + 0.42
-        name = f"ceiling {next(iter(kinds))}" if place == 0 else None
+        name = f"ceiling {next(iter(kinds))}" if place == 0 else ""
         height = ceilings[group]
         axes.hlines(height, left, right, color="black", linestyle="--", linewidth=1, label=name)
         for number, (kind, results) in enumerate(kinds.items()):

@@ -102,7 +102,7 @@ export default {
       const widest = Math.max(...widths, rows[0].length);
       w.state({
         source: ui.oneOf("sentence", "random"),
-        sentence: ui.text(600), edited: ui.text(1000),
+        sentence: ui.text(), edited: ui.text(),
         n_tokens: ui.integer(1, most), width: ui.oneOf(...widths),
         spread: ui.oneOf(...w.data("spreads")), seed: ui.integer(0, w.data("last_seed")),
         scaled: ui.flag(), causal: ui.flag(), positions: ui.flag(),
@@ -135,17 +135,14 @@ export default {
       const sentence = controls.text(w, "sentence", {
         label: "Sentence", hint: `Known words: ${Object.keys(known).join(", ")}`, parse });
       const sizes = ui.h("div", { class: "sa-sizes" },
-        [["n_tokens", { label: "Tokens", min: 1, max: most }],
-          ["width", { label: "Width", values: widths }],
-          ["spread", { label: "Spread", values: w.data("spreads") }],
-          ["seed", { label: "Draw", max: w.data("last_seed") }],
-        ].map(([name_, options]) => controls.slider(w, name_, options).element));
+        [["n_tokens", "Tokens"], ["width", "Width"], ["spread", "Spread"], ["seed", "Draw"]]
+          .map(([which, label]) => controls.slider(w, which, { label }).element));
       const toggles = ui.row(
         controls.toggle(w, "scaled", { label: "Divide by √width" }).element,
         controls.toggle(w, "causal", { label: "Causal mask" }).element,
         controls.toggle(w, "positions", { label: "Add positions" }).element);
       const [query, key] = [["query", "Query (row)"], ["key", "Key (column)"]].map(
-        ([which, label]) => controls.slider(w, which, { label, max: most - 1, format: name }));
+        ([which, label]) => controls.slider(w, which, { label, format: name }));
 
       // The embedding of the query's word, one slider an entry
       const title = ui.h("p", { class: "bw-label" });

@@ -1,10 +1,9 @@
 """An explorer of self-attention: a sentence, its vectors, and every number up to the outputs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-import traitlets
-
-from kit.shared import validate
+from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
 
 MOST_TOKENS = 64
@@ -12,7 +11,6 @@ MOST_ENTRIES = 512
 MOST_SLIDERS = 8  # entries of an embedding that get a slider each
 WIDTHS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 SPREADS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
-LAST_SEED = 99
 LIMIT = 2  # entries of an embedding lie between -2 and 2, where the sliders reach them
 
 
@@ -36,27 +34,29 @@ class SelfAttentionExplorer(BookWidget):
     """
 
     _module = "self_attention_explorer"
-    words = traitlets.List().tag(sync=True)  # the known words, and their embeddings:
-    vectors = traitlets.List().tag(sync=True)  # word x entry
-    limit = traitlets.Int(LIMIT).tag(sync=True)
-    most_tokens = traitlets.Int(MOST_TOKENS).tag(sync=True)
-    most_sliders = traitlets.Int(MOST_SLIDERS).tag(sync=True)
-    widths = traitlets.List(list(WIDTHS)).tag(sync=True)
-    spreads = traitlets.List(list(SPREADS)).tag(sync=True)
-    last_seed = traitlets.Int(LAST_SEED).tag(sync=True)
-    source = traitlets.Unicode().tag(sync=True)
-    sentence = traitlets.Unicode().tag(sync=True)
-    n_tokens = traitlets.Int().tag(sync=True)
-    width = traitlets.Int().tag(sync=True)
-    spread = traitlets.Float().tag(sync=True)
-    seed = traitlets.Int().tag(sync=True)
-    edited = traitlets.Unicode("").tag(sync=True)
-    scaled = traitlets.Bool().tag(sync=True)
-    causal = traitlets.Bool().tag(sync=True)
-    positions = traitlets.Bool().tag(sync=True)
-    query = traitlets.Int().tag(sync=True)
-    key = traitlets.Int().tag(sync=True)
-    entry = traitlets.Int().tag(sync=True)
+    words = domain.Fixed()  # the known words, and their embeddings:
+    vectors = domain.Fixed()  # word x entry
+    source = domain.Choice("sentence", ("sentence", "random"))
+    sentence = domain.State("", lambda self, *new: self._known(*new))
+    n_tokens = domain.Whole(16, 1, MOST_TOKENS)
+    width = domain.Choice(64, WIDTHS)
+    spread = domain.Choice(1.0, SPREADS)
+    seed = domain.Whole(0, 0, 99)
+    edited = domain.State(
+        "", lambda self, *new: domain.moved(*new, self.words, len(self.vectors[0]), LIMIT)
+    )
+    scaled = domain.Flag()
+    causal = domain.Flag()
+    positions = domain.Flag()
+    query = domain.Whole()
+    key = domain.Whole()
+    entry = domain.Whole()
+    limit = domain.Fixed(LIMIT)
+    most_tokens = domain.Fixed(n_tokens.high)
+    most_sliders = domain.Fixed(MOST_SLIDERS)
+    widths = domain.Fixed(width.options)
+    spreads = domain.Fixed(spread.options)
+    last_seed = domain.Fixed(seed.high)
 
     def __init__(
         self,
@@ -64,52 +64,31 @@ class SelfAttentionExplorer(BookWidget):
         sentence: str,
         *,
         random: tuple[int, int] | None = None,
-        spread: float = 1.0,
-        seed: int = 0,
-        scaled: bool = False,
-        causal: bool = False,
-        positions: bool = False,
-        query: int = 0,
-        key: int = 0,
-        entry: int = 0,
+        **start: Any,
     ):
-        tokens = sentence.split()
-        if not 1 <= len(tokens) <= MOST_TOKENS:
-            raise ValueError(f"sentence: expected 1 to {MOST_TOKENS} words, got {len(tokens)}")
-        unknown = sorted(set(tokens) - set(words))
-        if unknown:
-            raise ValueError(f"sentence: expected words out of {sorted(words)}, got {unknown}")
-        names = list(words)
-        if bad := [name for name in names if not name or set(" =;,") & set(name)]:
-            raise ValueError(f"words: expected words without spaces and = ; , got {bad}")
-        width = len(words[names[0]])
+        width = len(next(iter(words.values()))) if words else 0
         if not 2 <= width <= MOST_ENTRIES:
-            raise ValueError(f"words: expected 2 to {MOST_ENTRIES} numbers each, got {width}")
-        rows = validate.matrix([words[name] for name in names], len(names), width, "words")
-        if any(abs(value) > LIMIT for row in rows for value in row):
-            raise ValueError(f"words: expected numbers from {-LIMIT} to {LIMIT}, got larger ones")
-        time, wide = random or (16, 64)
-        validate.whole(time, 1, MOST_TOKENS, "random, tokens")
-        validate.one_of(wide, WIDTHS, "random, width")
-        validate.one_of(spread, SPREADS, "spread")
-        validate.whole(seed, 0, LAST_SEED, "seed")
-        n_shown = time if random else len(tokens)
-        super().__init__(
-            words=names,
-            vectors=rows,
-            source="random" if random else "sentence",
-            sentence=" ".join(tokens),
-            n_tokens=time,
-            width=wide,
-            spread=spread,
-            seed=seed,
-            scaled=scaled,
-            causal=causal,
-            positions=positions,
-            query=validate.index(query, n_shown, "query"),
-            key=validate.index(key, n_shown, "key"),
-            entry=validate.index(entry, wide if random else width, "entry"),
-        )
+            domain.refuse("words", f"2 to {MOST_ENTRIES} numbers each", width)
+        if random:
+            start |= {"source": "random", "n_tokens": random[0], "width": random[1]}
+        vectors = domain.vectors(words, width, LIMIT, "words", digits=3)
+        super().__init__(words=list(words), vectors=vectors, sentence=sentence, **start)
+
+    def _known(self, value: Any, name: str) -> str:
+        """A sentence of known words, with single spaces."""
+        found = domain.text(value, name).split()
+        if not 1 <= len(found) <= MOST_TOKENS:
+            domain.refuse(name, f"1 to {MOST_TOKENS} words", len(found))
+        if unknown := sorted(set(found) - set(self.words)):
+            domain.refuse(name, f"words out of {sorted(self.words)}", unknown)
+        return " ".join(found)
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        random = self.source == "random"
+        time = self.n_tokens if random else len(self.sentence.split())
+        yield "query", time - 1
+        yield "key", time - 1
+        yield "entry", (self.width if random else len(self.vectors[0])) - 1
 
     def summary(self) -> str:
         if self.source == "random":

@@ -1,32 +1,178 @@
-"""The figures that more than one chapter draws. Each function returns the Axes it drew on.
+"""The figures that more than one chapter draws, and the parts that all figures are made of.
 
-A chapter shows a figure with `plt.show()` and gives its cell an alt text. Colours are those of
-Okabe and Ito, which colour-blind readers can tell apart; lines differ in their marker as well.
-Queries are rows and keys are columns in every map."""
+Each function of a figure returns the Axes it drew on. A chapter shows it with `plt.show()` and
+gives its cell an alt text. Colours are those of Okabe and Ito, which colour-blind readers can tell
+apart; lines differ in marker or style as well. Queries are rows, keys columns in every map."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import matplotlib.pyplot as plt
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.image import AxesImage
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 from torch import Tensor
 
 from lib.metrics import LengthBin
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
+STYLES = ("-", "--", ":", "-.")
+GREY = "#555555"  # of lines that mark a value, and of what is written beside them
 PANELS = 3  # in a row, so that labels stay legible on a phone
+Numbers = Sequence[float | int]
 
 
 def new_axes(width: float = 6.0, height: float = 3.2) -> Axes:
     """Return empty axes on a white figure, in the book's style: no frame above and to the right."""
-    _, axes = plt.subplots(figsize=(width, height), layout="constrained", facecolor="white")
+    (axes,) = new_panels(1, 1, (width, height))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#dddddd", linewidth=0.8)
     axes.set_axisbelow(True)
     return axes
+
+
+def new_panels(
+    count: int,
+    columns: int,
+    size: tuple[float, float],
+    margin: tuple[float, float] = (0.0, 0.0),
+    **options: Any,
+) -> list[Axes]:
+    """Return `count` empty panels on one white figure, in rows of `columns`.
+
+    Args: size, width and height of a panel, and margin, of what the figure needs besides, in
+        inches; options, what `plt.subplots` takes besides.
+    Errors: ValueError for no panel.
+    """
+    if count < 1:
+        raise ValueError("expected at least one panel to draw, got none")
+    rows = -(-count // columns)
+    _, grid = plt.subplots(
+        rows,
+        columns,
+        figsize=(size[0] * columns + margin[0], size[1] * rows + margin[1]),
+        layout="constrained",
+        facecolor="white",
+        squeeze=False,
+        **options,
+    )
+    for axes in grid.flat[count:]:
+        axes.remove()
+    return list(grid.flat[:count])
+
+
+def draw_curves(
+    axes: Axes,
+    curves: Mapping[str, tuple[Numbers, Numbers]],
+    xlabel: str,
+    ylabel: str,
+    *,
+    markers: bool = True,
+    styles: bool = False,
+    log: str = "",
+    legend: Literal["best", "center right", "beside"] | None = None,
+    **look: Any,
+) -> Axes:
+    """Draw curves, each its x and its y, in colours and, if wanted, markers or styles of their own.
+
+    Args: log names the axes with a logarithmic scale, "", "x", "y" or "xy"; legend, its place in
+        the axes or "beside" them: unless given, a single curve has none; look, what `Axes.plot`
+        takes besides.
+    Errors: ValueError for no curve, more than can be told apart, a y that is not as long as x, or
+        numbers that a logarithmic axis cannot show.
+    """
+    if not 1 <= len(curves) <= len(COLOURS):
+        raise ValueError(
+            f"expected one to {len(COLOURS)} curves, as many as can be told apart, "
+            f"got {len(curves)}; draw the others in a figure of their own"
+        )
+    for number, (name, (x, y)) in enumerate(curves.items()):
+        if len(y) != len(x):
+            raise ValueError(f"expected {len(x)} values in {name!r}, one for each x, got {len(y)}")
+        shown = (*(x if "x" in log else ()), *(y if "y" in log else ()))
+        if not all(value > 0 for value in shown):
+            raise ValueError(
+                f"expected numbers above 0 on a logarithmic axis, got {name!r}: {shown}"
+            )
+        own = {"color": COLOURS[number], "label": name}
+        if markers:
+            own["marker"] = MARKERS[number]
+        if styles:
+            own["linestyle"] = STYLES[number % len(STYLES)]
+        axes.plot(x, y, **own | look)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    if "x" in log:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_locator(NullLocator())
+    if "y" in log:
+        axes.set_yscale("log")
+    if legend == "beside":
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    elif legend or len(curves) > 1:
+        axes.legend(frameon=False, loc=legend)
+    return axes
+
+
+def draw_map(
+    axes: Axes,
+    numbers: Shaped[Tensor, "row column"],
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    title: str = "",
+    **look: Any,
+) -> AxesImage:
+    """Draw a matrix as a picture, from white for 0 to blue for 1, with labels if there are some.
+
+    Args: look, what `Axes.imshow` takes besides, such as other colours or another scale.
+    Errors: ValueError for labels that are not one for each row and each column.
+    """
+    picture = numbers.detach().cpu().numpy()
+    image = axes.imshow(picture, **{"cmap": "Blues", "vmin": 0, "vmax": 1, **look})
+    for axis, word, labels, size in (
+        (axes.yaxis, "row", rows, len(picture)),
+        (axes.xaxis, "column", columns, len(picture.T)),
+    ):
+        if labels is None:
+            continue
+        if len(labels) != size:
+            where = f" of {title!r}" if title else ""
+            raise ValueError(
+                f"expected {size} labels{where}, one for each {word}, got {len(labels)}"
+            )
+        axis.set_ticks(range(size), labels)
+    axes.set_title(title)
+    return image
+
+
+def draw_cells(
+    axes: Axes,
+    filled: Bool[Tensor, "row column"],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    **look: Any,
+) -> None:
+    """Draw a table of yes and no: a filled cell is True. Errors and `look` as in `draw_map`."""
+    draw_map(axes, filled, rows, columns, cmap=ListedColormap(["#f2f2f2", COLOURS[0]]), **look)
+    for axis, size in ((axes.yaxis, len(rows)), (axes.xaxis, len(columns))):
+        axis.set_ticks([i + 0.5 for i in range(size - 1)], minor=True)
+    axes.grid(which="minor", color="white", linewidth=1.5)
+    axes.tick_params(which="both", length=0)
+
+
+def running_mean(name: str, losses: Sequence[float], window: int) -> list[float]:
+    """Return the mean of each `window` losses in a row.
+
+    Errors: ValueError, with the name of the run, if it is shorter than the window.
+    """
+    if len(losses) < window:
+        raise ValueError(f"expected at least {window} losses of {name!r}, got {len(losses)}")
+    ends = range(window, len(losses) + 1)
+    return [sum(losses[end - window : end]) / window for end in ends]
 
 
 def plot_losses(
@@ -36,19 +182,15 @@ def plot_losses(
 
     Errors: ValueError for a run shorter than the window.
     """
-    axes = axes or new_axes()
-    for (name, run), colour in zip(losses.items(), COLOURS, strict=False):
-        if len(run) < window:
-            raise ValueError(f"expected at least {window} losses of {name!r}, got {len(run)}")
-        ends = range(window, len(run) + 1)
-        means = [sum(run[end - window : end]) / window for end in ends]
-        axes.plot(list(ends), means, color=colour, label=name)
-    axes.set(xlabel="training step", ylabel="loss per token", yscale="log")
+    curves = {
+        name: (range(window, len(run) + 1), running_mean(name, run, window))
+        for name, run in losses.items()
+    }
+    axes = draw_curves(axes or new_axes(), curves, "training step", "loss per token", markers=False)
+    axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
-    if len(losses) > 1:
-        axes.legend(frameon=False)
     return axes
 
 
@@ -61,18 +203,16 @@ def plot_by_length(
 
     Empty bins are left out. Errors: ValueError for curves whose bins differ.
     """
-    axes = axes or new_axes()
     bins = [[(b.shortest, b.longest) for b in curve] for curve in curves.values()]
     if not bins or any(other != bins[0] for other in bins):
         raise ValueError(f"expected curves over the same bins of length, got {bins}")
-    for (name, curve), colour, marker in zip(curves.items(), COLOURS, MARKERS, strict=False):
-        drawn = [(place, b.accuracy) for place, b in enumerate(curve) if b.count]
-        axes.plot(*zip(*drawn, strict=True), color=colour, marker=marker, label=name)
-    labels = [f"{shortest} to {longest}" for shortest, longest in bins[0]]
-    axes.set_xticks(range(len(labels)), labels)
-    axes.set(xlabel="tokens in the source", ylabel=ylabel, ylim=(-0.03, 1.03))
-    if len(curves) > 1:
-        axes.legend(frameon=False)
+    drawn = {}
+    for name, curve in curves.items():
+        places = [place for place, b in enumerate(curve) if b.count]
+        drawn[name] = (places, [curve[place].accuracy for place in places])
+    axes = draw_curves(axes or new_axes(), drawn, "tokens in the source", ylabel)
+    axes.set_xticks(range(len(bins[0])), [f"{low} to {high}" for low, high in bins[0]])
+    axes.set_ylim(-0.03, 1.03)
     return axes
 
 
@@ -85,26 +225,15 @@ def plot_heads(
 ) -> Axes:
     """Draw one attention map for each head under its title, all on one scale from 0 to 1.
 
-    Errors: ValueError for labels that are not one for each row or column.
+    Errors: ValueError for no maps, or labels that are not one for each row or column.
     """
-    sizes = {tuple(weights.shape) for weights in maps.values()}
-    if sizes != {(len(queries), len(keys))}:
-        got = f"{len(queries)} and {len(keys)} for maps of {sorted(sizes)}"
-        raise ValueError(f"expected a label for each query and each key, got {got}")
-    rows = -(-len(maps) // columns)
-    size = (1.0 + 3.0 * columns, 0.4 + 2.9 * rows)
-    _, grid = plt.subplots(
-        rows, columns, figsize=size, layout="constrained", facecolor="white", squeeze=False
-    )
-    panels = list(grid.flat[: len(maps)])
-    for axes in grid.flat[len(maps) :]:
-        axes.remove()
+    panels = new_panels(len(maps), columns, (3.0, 2.9), (1.0, 0.4))
     for axes, (title, weights) in zip(panels, maps.items(), strict=True):
-        image = axes.imshow(weights.detach().cpu().numpy(), cmap="Blues", vmin=0, vmax=1)
-        axes.set_xticks(range(len(keys)), keys, rotation=0 if max(map(len, keys)) < 3 else 90)
-        axes.set_yticks(range(len(queries)), queries)
+        image = draw_map(axes, weights, queries, keys, title=title)
         axes.tick_params(labelsize=8)
-        axes.set(title=title, xlabel="key")
+        if max(map(len, keys)) > 2:
+            axes.tick_params(axis="x", rotation=90)
+        axes.set_xlabel("key")
     for axes in panels[::columns]:
         axes.set_ylabel("query")
     panels[-1].figure.colorbar(image, ax=panels, label="weight", shrink=0.6)
@@ -124,33 +253,14 @@ def plot_masks(
 
     Returns the last Axes. Errors: ValueError for no masks, or labels that do not fit.
     """
-    if not masks:
-        raise ValueError("expected at least one mask to draw, got none")
-    columns = min(per_row, len(masks))
-    rows = -(-len(masks) // columns)
-    size = (2.5 * columns + 0.2, 2.75 * rows)
-    _, panels = plt.subplots(
-        rows, columns, figsize=size, layout="constrained", facecolor="white", squeeze=False
-    )
-    for panel in panels.flat[len(masks) :]:
-        panel.set_axis_off()
-    for axes, (name, mask) in zip(panels.flat, masks.items(), strict=False):
-        axes.imshow(
-            mask.cpu().numpy(), cmap=ListedColormap(["#f2f2f2", COLOURS[0]]), vmin=0, vmax=1
-        )
+    panels = new_panels(len(masks), min(per_row, len(masks)), (2.5, 2.75), (0.2, 0.0))
+    for axes, (title, mask) in zip(panels, masks.items(), strict=True):
+        numbered = ([str(i) for i in range(size)] for size in mask.shape)
+        rows, columns = (given or own for given, own in zip((queries, keys), numbered, strict=True))
+        draw_cells(axes, mask, rows, columns, title=title)
         crosses = (~mask).nonzero().cpu().T.tolist()
         axes.scatter(crosses[1], crosses[0], marker="x", s=14, color="#8a8a8a", linewidths=0.8)
-        for axis, labels, count in (
-            (axes.yaxis, queries, mask.shape[0]),
-            (axes.xaxis, keys, mask.shape[1]),
-        ):
-            if labels is not None and len(labels) != count:
-                raise ValueError(f"expected {count} labels for {name!r}, got {len(labels)}")
-            axis.set_ticks(range(count), labels or [str(i) for i in range(count)])
-            axis.set_ticks([i + 0.5 for i in range(count - 1)], minor=True)
         if keys is not None:
             axes.tick_params(axis="x", rotation=90)
-        axes.grid(which="minor", color="white", linewidth=1.5)
-        axes.tick_params(which="both", length=0)
-        axes.set(xlabel="key", ylabel="query", title=name)
-    return axes
+        axes.set(xlabel="key", ylabel="query")
+    return panels[-1]

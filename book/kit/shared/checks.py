@@ -1,23 +1,32 @@
-"""The framework of every check: what a property is, what was seen, and what it usually means.
+"""The framework of every check: a property, what was seen, and what it usually means.
 
-There are two ways to test a property. A check of an exercise takes the reader's own function or
-module, raises `CheckFailed` at the first property that does not hold, which says what was expected,
-what came and where to look, and returns a `Report` if all hold. A `Property` of a whole model never
-raises: calling it gives a `Finding`, so that one broken model can be asked them all.
+A check of an exercise is a generator under `check(name)`: it tries the reader's function or module,
+yields tables of faults to look for, and each property once it has been shown. Called, it gives a
+`Report`, or stops with `CheckFailed` at the first fault, which says what was expected, what came
+and, for a known mistake, what it means. A `Property` of a whole model never raises: calling it
+gives a `Finding`, so that one broken model can be asked them all.
 
 A check never compares with stored random numbers: it tests a property, or copies weights into a
-reference. Random inputs, closeness and expected shapes stand here, once."""
+reference. Random inputs, closeness, expected types and shapes stand here, once."""
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 CLOSE = 1e-5  # of float32
+TOLERANCE = 1e-6  # of float64, with room for an answer that takes one root in float32
+
+
+Faults = dict[str, bool | Tensor]  # what a fault means, and whether it is seen
+Steps = Iterator[str | Faults]
 
 
 class CheckFailed(AssertionError):
@@ -40,30 +49,158 @@ class Report:
         return f"{self.name}: all {len(self.held)} properties hold\n{lines}"
 
 
+def check(name: str) -> Callable[[Callable[..., Steps]], Callable[..., Report]]:
+    """Make a check of a generator that yields faults to look for, and properties that it has shown.
+
+    Its first argument is the reader's: an error in it is a failed check, and so is a changed input.
+    No check moves torch's random numbers.
+    Errors: each check raises CheckFailed.
+    """
+
+    def make(steps: Callable[..., Steps]) -> Callable[..., Report]:
+        @functools.wraps(steps)
+        def run(answer: Any, *arguments: Any, **named: Any) -> Report:
+            held = []
+            is_function = callable(answer) and not isinstance(answer, nn.Module)
+            subject = guarded(answer) if is_function else answer
+            tried = contextlib.closing(steps(subject, *arguments, **named))
+            with torch.random.fork_rng(devices=[]), tried as found:
+                for step in found:
+                    if isinstance(step, str):
+                        held.append(step)
+                    else:
+                        refuse(step)
+            return Report(name, tuple(held))
+
+        return run
+
+    return make
+
+
+def guarded(function: Callable) -> Callable:
+    """Return the reader's function, which now fails the check if it raises or changes an input."""
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        before = [x.detach().clone() if isinstance(x, Tensor) else x for x in arguments]
+        try:
+            result = function(*arguments, **named)
+        except CheckFailed:
+            raise
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)[1:]
+            own = [frame.line for frame in frames if frame.filename == frames[0].filename]
+            where = f", in the line: {own[-1]}" if own and own[-1] else ""
+            name = type(error).__name__
+            raise CheckFailed(f"your function raised {name}: {error}{where}") from error
+        for number, (x, old) in enumerate(zip(arguments, before, strict=True), start=1):
+            require(
+                not isinstance(x, Tensor) or torch.equal(x, old),
+                f"argument {number} was changed by your function: work on a copy",
+            )
+        return result
+
+    return call
+
+
 def require(condition: bool, message: str) -> None:
     """Raise CheckFailed with `message` unless `condition` holds."""
     if not condition:
         raise CheckFailed(message)
 
 
-def draw(n_queries: int, n_keys: int, d_k: int, d_v: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw query (query, d_k), key (key, d_k) and value (key, d_v) in float64."""
-    generator = torch.Generator().manual_seed(n_queries * n_keys)
-    shapes = ((n_queries, d_k), (n_keys, d_k), (n_keys, d_v))
-    return tuple(torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes)
+def refuse(faults: Faults) -> None:
+    """Raise CheckFailed with the meaning of the first fault that is seen, if one is."""
+    for message, seen in faults.items():
+        require(not seen, message)
 
 
-def close(a: Tensor, b: Tensor) -> bool:
-    """Say whether two tensors of one shape agree to ten decimals."""
-    return a.shape == b.shape and torch.allclose(a, b.to(a), rtol=1e-8, atol=1e-10)
+def require_close(
+    got: Tensor,
+    want: Tensor | float,
+    otherwise: str,
+    mistakes: Mapping[str, Tensor | float] = MappingProxyType({}),
+    tolerance: float = TOLERANCE,
+) -> None:
+    """Require that `got` is what is wanted; a known mistake is told by the wrong result it gives.
+
+    Args: otherwise, the message for a result that nobody knows; mistakes, what a wrong result means
+        and that result, of which the first that fits speaks.
+    """
+    if not close(got, want, tolerance):
+        refuse({meaning: close(got, wrong, tolerance) for meaning, wrong in mistakes.items()})
+        raise CheckFailed(otherwise)
 
 
-def expect_tensor(output: object, shape: tuple[int, ...]) -> Tensor:
-    """Return the answer if it is a tensor of that shape; an empty answer is not."""
-    require(isinstance(output, Tensor), f"expected a tensor {shape}, got {output!r}")
+def require_gradients(
+    function: Callable[..., Tensor],
+    reference: Callable[..., Tensor],
+    tolerance: float = TOLERANCE,
+    **inputs: Tensor,
+) -> None:
+    """Require the gradients of the reference with respect to each input, of a sum of squares."""
+    leaves = [x.clone().requires_grad_() for x in inputs.values()]
+    output = function(*leaves)
+    require(output.requires_grad, "no gradient: the output is cut off from the inputs")
+    got = torch.autograd.grad(output.square().sum(), leaves, allow_unused=True)
+    want = torch.autograd.grad(reference(*leaves).square().sum(), leaves)
+    for name, *pair in zip(inputs, got, want, strict=True):
+        require(close(*pair, tolerance), f"the gradient of {name} is wrong or missing")
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    """Draw standard normal numbers in float64, the same at each call."""
+    return normals(shape, seed=seed)[0]
+
+
+def normals(*shapes: tuple[int, ...], seed: int = 0) -> list[Tensor]:
+    """Draw a tensor of each shape in float64, the same at each call."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+def close(a: object, b: Tensor | float, tolerance: float = TOLERANCE) -> bool:
+    """Say whether a tensor has the shape of another and its entries, or one number everywhere."""
+    if not isinstance(a, Tensor):
+        return False
+    b = b.to(a) if isinstance(b, Tensor) else torch.full_like(a, b)
+    return a.shape == b.shape and torch.allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def expect(value: Any, kind: Any, what: str) -> Any:
+    """Return the answer if it is of that type; True and False are no numbers."""
+    is_kind = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    require(is_kind, f"expected {what}, got {value!r}")
+    return value
+
+
+def expect_tensor(
+    output: object, shape: tuple[int, ...], what: str | None = None, hint: str = ""
+) -> Tensor:
+    """Return the answer if it is a tensor of that shape; an empty answer is not.
+
+    Args: what, the words for it; hint, what a wrong shape means.
+    """
+    expect(output, Tensor, what or f"a tensor {tuple(shape)}")
     got = tuple(output.shape)
-    require(got == shape, f"expected an output of shape {shape}, got {got}")
+    require(got == tuple(shape), f"expected an output of shape {tuple(shape)}, got {got}{hint}")
     return output
+
+
+def is_parts(value: object, count: int, kind: type = object) -> bool:
+    """Say whether a value is a tuple or a list of so many parts of a type."""
+    is_tuple = isinstance(value, tuple | list) and len(value) == count
+    return is_tuple and all(isinstance(part, kind) for part in value)
+
+
+def expect_pair(value: object, what: str) -> tuple[Any, Any]:
+    """Return the answer as a tuple if it is a pair."""
+    require(is_parts(value, 2), f"expected {what}, got {type(value).__name__}")
+    return tuple(value)
+
+
+def short(values: Tensor, digits: int = 4) -> list[float]:
+    """Return the entries of a row as a message shows them."""
+    return [round(value, digits) for value in values.tolist()]
 
 
 @dataclass(frozen=True)
@@ -83,7 +220,7 @@ class Finding:
 
 
 class Findings(tuple[Finding, ...]):
-    """Findings, one a line. Source: ours."""
+    """Findings, one a line."""
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self))

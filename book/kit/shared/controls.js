@@ -24,12 +24,11 @@ const controls = (() => {
   }
 
   /**
-   * A slider for a number. Options: label, min, max, step, format(value) -> text; or, in place of
-   * min, max and step, `values`: a list to move along, for steps that are not even.
-   * `limits(min, max)` changes its range later.
+   * A slider for a number, over all that the state's key may be: a range, or a list to move along.
+   * Options: label, step, format(value) -> text. `limits(min, max)` changes its range later.
    */
-  function slider(w, key, { label, values, min = 0, max = values?.length - 1, step = 1,
-    format = String }) {
+  function slider(w, key, { label, step = 1, format = String }) {
+    const { values, min = 0, max = values?.length - 1 } = w.keys[key];
     const at = (place) => (values ? values[place] : place);
     const value = h("span", { class: "bw-value", "aria-hidden": "true" });
     const input = steady(h("input", { type: "range", class: "bw-slider", min, max, step,

@@ -66,7 +66,6 @@ def longest_chain(output: Tensor) -> int:
     It follows autograd's graph from `output` back to its inputs: of all ways, the one with the most
     products on it. Two products that could run side by side lie on different ways.
     Errors: ValueError for an output without a graph.
-    Source: ours, on torch's autograd graph.
     """
     if output.grad_fn is None:
         raise ValueError("expected an output that autograd has recorded; give an input a gradient")
@@ -98,7 +97,6 @@ def fit_power(x: Sequence[float | int], y: Sequence[float | int]) -> Power:
     The bounds are those of Student's t for the slope; they hold if the errors of log y scatter
     about the line, and say nothing of a curve that is not a power of x.
     Errors: ValueError for fewer than three points, or a number that is not above 0.
-    Source: textbook least squares.
     """
     if len(x) != len(y) or len(x) < 3:
         raise ValueError(f"expected three points or more, got {len(x)} x and {len(y)} y")
@@ -123,7 +121,7 @@ class _Watch(TorchDispatchMode):
         function: Callable[..., object],
         types: object,
         args: tuple = (),
-        kwargs: object = None,
+        kwargs: Mapping[str, object] | None = None,
     ) -> object:
         result = function(*args, **(kwargs or {}))
         for tensor in result if isinstance(result, tuple | list) else (result,):
@@ -133,12 +131,11 @@ class _Watch(TorchDispatchMode):
 
     def _add(self, storage: torch.UntypedStorage) -> None:
         key, size = storage._cdata, storage.nbytes()
-        if key in self.known:
-            return
-        self.known.add(key)
-        self.now += size
-        self.peak = max(self.peak, self.now)
-        weakref.finalize(storage, self._free, key, size)
+        if key not in self.known:
+            self.known.add(key)
+            self.now += size
+            self.peak = max(self.peak, self.now)
+            weakref.finalize(storage, self._free, key, size)
 
     def _free(self, key: int, size: int) -> None:
         self.known.discard(key)
@@ -149,12 +146,9 @@ def peak_bytes(function: Callable[..., object], *inputs: Tensor) -> int:
     """Return the most bytes that tensors made by `function(*inputs)` held at any one moment.
 
     The inputs do not count, nor does what a kernel needs within itself. On any device.
-    Source: ours, on torch's dispatch modes.
     """
-    watch = _Watch(inputs)
-    with watch:
-        kept = function(*inputs)  # alive until the watch ends, as for a caller
-    del kept
+    with _Watch(inputs) as watch:
+        _kept = function(*inputs)  # alive until the watch ends, as for a caller
     return watch.peak
 
 
@@ -196,12 +190,17 @@ def _gradient(
 
 
 def influence(
-    function: Callable[[Tensor], Tensor], x: Float[Tensor, "time d_in"]
+    function: Callable[[Tensor], Tensor], x: Float[Tensor, "time d_in"], tolerance: float = 0.0
 ) -> Bool[Tensor, "query key"]:
     """Return which outputs depend on which inputs: True where the Jacobian is not exactly zero.
 
+    A masked pair is exactly zero on every processor: a weight of 0 multiplies all that comes from
+    it. Where terms cancel, as in the softmax of a single key, the zero holds up to rounding only,
+    and what a kernel leaves there depends on the processor.
+
     Shapes: x (time, d_in), function(x) (query, d_out). Returns (query, key), key = time of x: True
         at (i, j) if some entry of output i has a derivative to some entry of input j.
+    Args: tolerance, the size up to which a derivative counts as zero.
     """
     jacobian = torch.autograd.functional.jacobian(function, x)  # (query, d_out, key, d_in)
-    return (jacobian != 0).any(dim=3).any(dim=1)
+    return (jacobian.abs() > tolerance).any(dim=3).any(dim=1)

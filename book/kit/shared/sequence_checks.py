@@ -1,78 +1,73 @@
 """Properties of every model that reads a source and writes a target."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from kit.shared.checks import Report, expect_tensor, require
+from kit.shared.checks import Steps, check, expect_tensor, require
 from lib.data import EOS, PAD
 
 LENGTHS = (3, 7, 1, 5, 2)  # of sources in a padded batch; 7 is the longest
 
 
+@check("sequence model")
+@torch.no_grad()
 def check_sequence_model(
-    model: nn.Module, source_vocab: int, target_vocab: int, *, atol: float = 1e-5
-) -> Report:
+    model: Any, source_vocab: int, target_vocab: int, *, atol: float = 1e-5
+) -> Steps:
     """Check any model with forward(source, source_lengths, target_in), start and step.
 
     The model is checked in evaluation mode and put back into its own.
-    Errors: CheckFailed, which says what leaks or where the two ways to run it disagree.
     """
     mode = model.training
     model.eval()
     try:
-        with torch.no_grad():
-            _check_sequence_model(model, source_vocab, target_vocab, atol)
+        device = next(model.parameters()).device
+        generator = torch.Generator().manual_seed(0)
+        lengths = torch.tensor(LENGTHS, device=device)
+        real = torch.arange(7, device=device) < lengths[:, None]
+        source = torch.randint(EOS + 1, source_vocab, (5, 7), generator=generator).to(device)
+        source = source.masked_fill(~real, PAD)
+        target_in = torch.randint(EOS + 1, target_vocab, (5, 4), generator=generator).to(device)
+        logits = expect_tensor(model(source, lengths, target_in), (5, 4, target_vocab))
+
+        def same(one: Tensor, other: Tensor) -> bool:
+            return torch.allclose(one, other, rtol=0, atol=atol)
+
+        noisy = torch.where(real, source, EOS + 1)
+        require(same(model(noisy, lengths, target_in), logits), "padding in the source is read")
+        yield "padding is not read"
+
+        for row, length in enumerate(LENGTHS):
+            alone = model(source[row, None, :length], lengths[row, None], target_in[row, None])
+            require(
+                same(alone[0], logits[row]),
+                f"a source of length {length} gets other logits alone than in a batch padded to 7",
+            )
+        yield "a sentence gets the same logits alone and in a batch"
+
+        other = model(_next(source, source_vocab), lengths, target_in)
+        require(not same(other, logits), "the source was changed and the logits were not")
+        for place in range(4):
+            changed = target_in.clone()
+            changed[:, place] = _next(changed[:, place], target_vocab)
+            after = model(source, lengths, changed)
+            leak = f"a step before {place} sees token {place}"
+            require(same(after[:, :place], logits[:, :place]), leak)
+            unseen = f"step {place} does not see its token"
+            require(not same(after[:, place], logits[:, place]), unseen)
+        yield "no step sees a later token, and each sees its own and the source"
+
+        state, steps = model.start(source, lengths), []
+        for token in target_in.unbind(1):
+            step, _, state = model.step(token, state)
+            steps.append(step)
+        require(same(torch.stack(steps, dim=1), logits), "step by step gives other logits")
+        yield "step by step gives the same logits as all at once"
     finally:
         model.train(mode)
-    return Report(
-        "sequence model",
-        (
-            "padding is not read",
-            "a sentence gets the same logits alone and in a batch",
-            "no step sees a later token, and each sees its own and the source",
-            "step by step gives the same logits as all at once",
-        ),
-    )
-
-
-def _check_sequence_model(model: nn.Module, n_source: int, n_target: int, atol: float) -> None:
-    device = next(model.parameters()).device
-    generator = torch.Generator().manual_seed(0)
-    lengths = torch.tensor(LENGTHS, device=device)
-    real = torch.arange(7, device=device) < lengths[:, None]
-    source = torch.randint(EOS + 1, n_source, (5, 7), generator=generator).to(device)
-    source = source.masked_fill(~real, PAD)
-    target_in = torch.randint(EOS + 1, n_target, (5, 4), generator=generator).to(device)
-
-    logits = expect_tensor(model(source, lengths, target_in), (5, 4, n_target))
-
-    def same(one: Tensor, other: Tensor) -> bool:
-        return torch.allclose(one, other, rtol=0, atol=atol)
-
-    noisy = torch.where(real, source, EOS + 1)
-    require(same(model(noisy, lengths, target_in), logits), "padding in the source is read")
-    for row, length in enumerate(LENGTHS):
-        alone = model(source[row, None, :length], lengths[row, None], target_in[row, None])
-        require(
-            same(alone[0], logits[row]),
-            f"a source of length {length} gets other logits alone than in a batch padded to 7",
-        )
-    other = model(_next(source, n_source), lengths, target_in)
-    require(not same(other, logits), "the source was changed and the logits were not")
-    for place in range(4):
-        changed = target_in.clone()
-        changed[:, place] = _next(changed[:, place], n_target)
-        after = model(source, lengths, changed)
-        require(
-            same(after[:, :place], logits[:, :place]), f"a step before {place} sees token {place}"
-        )
-        require(not same(after[:, place], logits[:, place]), f"step {place} does not see its token")
-    state, steps = model.start(source, lengths), []
-    for token in target_in.unbind(1):
-        step, _, state = model.step(token, state)
-        steps.append(step)
-    require(same(torch.stack(steps, dim=1), logits), "step by step gives other logits")
 
 
 def _next(ids: Int[Tensor, "..."], vocab: int) -> Int[Tensor, "..."]:

@@ -63,7 +63,7 @@ def named_as_ours(
 
 
 def _layer(layer: nn.Module, read: Callable) -> Iterator[tuple[str, Tensor]]:
-    sublayers = {"self_attention": layer.self_attn}
+    sublayers = {"self_attention": layer.get_submodule("self_attn")}
     if isinstance(layer, nn.TransformerDecoderLayer):
         sublayers["cross_attention"] = layer.multihead_attn
     for name, attention in sublayers.items():
@@ -71,7 +71,7 @@ def _layer(layer: nn.Module, read: Callable) -> Iterator[tuple[str, Tensor]]:
             packed = read(getattr(attention, f"in_proj_{kind}"))
             for letter, tensor in zip("qkv", packed.chunk(3), strict=True):
                 yield f"{name}.sublayer.w_{letter}.{kind}", tensor
-            yield f"{name}.sublayer.w_o.{kind}", read(getattr(attention.out_proj, kind))
+            yield f"{name}.sublayer.w_o.{kind}", read(attention.get_parameter(f"out_proj.{kind}"))
     for number, linear in enumerate((layer.linear1, layer.linear2), start=1):
         for kind in ("weight", "bias"):
             yield f"feed_forward.sublayer.w_{number}.{kind}", read(getattr(linear, kind))

@@ -26,18 +26,24 @@ const ui = (() => {
   /** Text for screen readers only. */
   const hidden = (text) => h("span", { class: "bw-hidden", text });
 
-  // What a state value may be: each returns the value, or undefined if it will not do.
+  // What a state value may be: each returns the value, or undefined if it will not do. A slider
+  // reads its range off it, so that the numbers stand once.
   const isNumber = (value) => value !== "" && value !== null && Number.isFinite(Number(value));
   const kinds = {
-    integer: (min, max) => (value) =>
+    integer: (min, max) => Object.assign((value) =>
       (isNumber(value) && Number.isInteger(+value) && +value >= min && +value <= max
-        ? +value : undefined),
-    number: (min, max) => (value) =>
-      (isNumber(value) && +value >= min && +value <= max ? +value : undefined),
-    oneOf: (...options) => (value) => options.find((option) => String(option) === String(value)),
+        ? +value : undefined), { min, max }),
+    number: (min, max) => Object.assign((value) =>
+      (isNumber(value) && +value >= min && +value <= max ? +value : undefined), { min, max }),
+    oneOf: (...values) => Object.assign((value) =>
+      values.find((one) => String(one) === String(value)), { values }),
     flag: () => (value) => ({ true: true, false: false })[String(value)],
-    text: (longest = 200) => (value) =>
+    text: (longest = Infinity) => (value) =>
       (typeof value === "string" && value.length <= longest ? value : undefined),
+    /** Text that `read` can read: it throws for any other. */
+    readable: (read) => (value) => {
+      try { read(String(value)); return String(value); } catch { return undefined; }
+    },
   };
 
   /** Runs `build(w)` on a fresh frame; an error, then or later, becomes a message in the frame. */

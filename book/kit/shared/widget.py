@@ -6,18 +6,22 @@ notebook. The published page has no kernel, so the output also stores the data a
 a small script of the page (`book/static/widget-host.js`) hands them to the same module.
 
 Stored are data only, never code, and the same bytes on every run.
+
+Its traits are those of `kit.shared.domain`, which check every assignment.
 """
 
 import html
 import inspect
 import json
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import anywidget
+import traitlets
+
+from kit.shared import domain
 
 # Before every module, in this order
 SHARED = ("math.js", "ui.js", "controls.js", "walk.js", "raster.js", "grid.js", "chart.js")
@@ -30,16 +34,21 @@ _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 class BookWidget(anywidget.AnyWidget):
     """A widget that also lives in the published page.
 
-    A subclass sets `_module`, the name of its `.js` file, and declares its data as traits tagged
-    `sync=True`. It may override `summary` (one line, also the repr) and `static_html` (what a
-    reader without scripts sees). Data are plain lists, numbers and text; they are fixed once the
-    widget is built, except for the state that the reader's controls change.
+    A subclass sets `_module`, the name of its `.js` file, and declares its traits: `Fixed` data,
+    which are plain lists, numbers and text, and the state that the reader's controls change. Its
+    constructor takes the state, the first `_positional` of it without names. It may override
+    `limits`, `summary` (one line, also the repr) and `static_html` (what a reader without scripts
+    sees).
 
-    Errors: ValueError if the data are not plain JSON, or larger than 200 kB.
+    Errors: ValueError for a value outside the domain of its trait, at each assignment; and if the
+    data are not plain JSON, or larger than 200 kB.
     """
 
     _module: ClassVar[str]
     _folder: ClassVar[Path]
+    _positional: ClassVar[int] = 0
+    _built = False
+    _heard = False  # while the browser's values come in
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Join the shared scripts and the module into one ES module, the styles into one sheet."""
@@ -55,11 +64,41 @@ class BookWidget(anywidget.AnyWidget):
             styles = [here / "base.css", cls._folder / f"{cls._module}.css"]
             cls._esm = "\n".join(path.read_text(encoding="utf-8") for path in scripts)
             cls._css = "\n".join(p.read_text(encoding="utf-8") for p in styles if p.is_file())
+            if "__init__" not in cls.__dict__:
+                cls.__signature__ = inspect.Signature(
+                    inspect.Parameter(name, 1 if i < cls._positional else 3, default=default)
+                    for i, (name, default) in enumerate(domain.defaults(cls))
+                )
         super().__init_subclass__(**kwargs)
 
-    def __init__(self, **traits: Any) -> None:
+    def __init__(self, *args: Any, **traits: Any) -> None:
+        if type(self).__init__ is BookWidget.__init__:
+            traits = self.__signature__.bind(*args, **traits).arguments
+        if unknown := [name for name in traits if not self.has_trait(name)]:
+            raise TypeError(f"{type(self).__name__} got unexpected arguments: {unknown}")
         super().__init__(**traits)
+        self._built = True
+        self._follow()
         self.data_json()  # a mistake in the data shows where the widget is made
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        """Name and largest value of each `Whole` without `high`, after those it depends on."""
+        yield from ()
+
+    @traitlets.observe(traitlets.All)
+    def _follow(self, change: Any = None) -> None:
+        """Where a limit has come down, a place past the end becomes the last one."""
+        for name, high in self.limits() if self._built else ():
+            if getattr(self, name) > high:
+                setattr(self, name, high)
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Take over the browser's values. It shows a place past the end as the last one."""
+        self._heard = True
+        try:
+            super().set_state(sync_data)
+        finally:
+            self._heard = False
 
     def data(self) -> dict[str, Any]:
         """The traits of this widget that the browser gets, by name."""
@@ -141,22 +180,3 @@ def static_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[ob
         f"<table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(lines)}</tbody></table>"
     )
-
-
-def quantise(values: Any, digits: int = 3) -> Any:
-    """Round numbers to a few digits, so that stored data are small and change rarely.
-
-    Args: values, a number, nested sequences of numbers, or anything with `tolist` (a tensor, an
-        array); digits after the point.
-    Returns: floats in the same nesting, as lists.
-    Errors: ValueError for NaN, infinity, or what is not a number.
-    """
-    if hasattr(values, "tolist"):
-        values = values.tolist()
-    if isinstance(values, (list, tuple)):
-        return [quantise(value, digits) for value in values]
-    if isinstance(values, bool) or not isinstance(values, (int, float)):
-        raise ValueError(f"expected numbers, got {values!r}; convert it before you quantise it")
-    if not math.isfinite(values):
-        raise ValueError(f"expected finite numbers, got {values}; mask or replace it first")
-    return round(float(values), digits) + 0.0  # adding 0.0 turns -0.0 into 0.0

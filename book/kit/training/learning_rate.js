@@ -77,17 +77,17 @@ export default {
         step: ui.integer(0, Math.max(...totals) - 1),
       });
       const warmup = controls.slider(w, "warmup", { label: "Warm-up, steps",
-        values: w.data("warmups"), format: (value) => (value === 1 ? "none" : count(value)) });
+        format: (value) => (value === 1 ? "none" : count(value)) });
       const total = controls.slider(w, "total", {
-        label: "Steps in all", values: totals, format: count });
+        label: "Steps in all", format: count });
       const width = controls.slider(w, "d_model", {
-        label: "d_model, for the paper’s", values: w.data("d_models") });
+        label: "d_model, for the paper’s" });
       const peak = controls.slider(w, "peak", { label: "Peak, for the others",
-        values: w.data("peaks"), format: (value) => short(value, 1) });
+        format: (value) => short(value, 1) });
       const kind = controls.choice(w, "schedule", {
         label: "Schedule", options: KINDS.map((key) => [key, NAMES[key]]) });
       const step = controls.slider(w, "step", {
-        label: "Step, from 0", min: 0, max: w.get("total") - 1, format: count });
+        label: "Step, from 0", format: count });
       const toPeak = ui.button("Go to the peak", () => w.set({ step: peakStep(w.snapshot()) }));
 
       const figures = {};

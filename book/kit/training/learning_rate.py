@@ -1,8 +1,11 @@
 """An explorer of learning-rate schedules: the paper's, a cosine, and a constant rate."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import traitlets
 
-from kit.shared import validate
+from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
 from lib.training import cosine, paper_schedule, warm_up
 
@@ -25,44 +28,27 @@ class LearningRateExplorer(BookWidget):
     """
 
     _module = "learning_rate"
-    d_models = traitlets.List().tag(sync=True)
-    warmups = traitlets.List().tag(sync=True)
-    totals = traitlets.List().tag(sync=True)
-    peaks = traitlets.List().tag(sync=True)
-    schedule = traitlets.Unicode().tag(sync=True)
-    d_model = traitlets.Int().tag(sync=True)
-    warmup = traitlets.Int().tag(sync=True)
-    total = traitlets.Int().tag(sync=True)
-    peak = traitlets.Float().tag(sync=True)
-    step = traitlets.Int().tag(sync=True)
+    schedule = domain.Choice("paper", SCHEDULES)
+    d_model = domain.Choice(512, D_MODELS)
+    warmup = domain.Choice(4000, WARMUPS)
+    total = domain.Choice(100_000, TOTALS)
+    peak = domain.Choice(7e-4, PEAKS)
+    step = domain.Whole(traitlets.Undefined)
+    d_models = domain.Fixed(d_model.options)
+    warmups = domain.Fixed(warmup.options)
+    totals = domain.Fixed(total.options)
+    peaks = domain.Fixed(peak.options)
 
-    def __init__(
-        self,
-        schedule: str = "paper",
-        *,
-        d_model: int = 512,
-        warmup: int = 4000,
-        total: int = 100_000,
-        peak: float = 7e-4,
-        step: int | None = None,
-    ):
-        warmup, total = (
-            validate.one_of(warmup, WARMUPS, "warmup"),
-            validate.one_of(total, TOTALS, "total"),
-        )
-        step = min(warmup, total) - 1 if step is None else step
-        super().__init__(
-            d_models=list(D_MODELS),
-            warmups=list(WARMUPS),
-            totals=list(TOTALS),
-            peaks=list(PEAKS),
-            schedule=validate.one_of(schedule, SCHEDULES, "schedule"),
-            d_model=validate.one_of(d_model, D_MODELS, "d_model"),
-            warmup=warmup,
-            total=total,
-            peak=validate.one_of(peak, PEAKS, "peak"),
-            step=validate.index(step, total, "step"),
-        )
+    def __init__(self, schedule: str = "paper", *, step: int | None = None, **numbers: Any):
+        marked = {} if step is None else {"step": step}
+        super().__init__(schedule=schedule, **numbers, **marked)
+
+    @traitlets.default("step")
+    def _peak_step(self) -> int:
+        return min(self.warmup, self.total) - 1
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        yield "step", self.total - 1
 
     def rate(self, schedule: str, step: int) -> float | None:
         """The rate of one of the three at a step, from `lib.training`; None if there is none.
@@ -73,11 +59,9 @@ class LearningRateExplorer(BookWidget):
             return paper_schedule(self.d_model, self.warmup)(step)
         if schedule == "constant":
             return self.peak * warm_up(self.warmup)(step)
-        return (
-            None
-            if self.warmup >= self.total
-            else (self.peak * cosine(self.total, self.warmup)(step))
-        )
+        if self.warmup >= self.total:
+            return None
+        return self.peak * cosine(self.total, self.warmup)(step)
 
     def summary(self) -> str:
         return (

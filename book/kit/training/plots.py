@@ -4,28 +4,24 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 
-from kit.shared.axes import COLOURS, new_axes
+from kit.shared.axes import COLOURS, GREY, draw_curves, new_axes
 from lib.training import Schedule
 
-STYLES = ("-", "--", ":", "-.")
 POINTS = 400
 
 
-def plot_schedules(schedules: Mapping[str, Schedule], steps: int, axes: Axes | None = None) -> Axes:
+def plot_schedules(schedules: Mapping[str, Schedule], steps: int) -> Axes:
     """Draw the rate of some schedules over `steps` steps, which are counted from 0.
 
     Returns the Axes. Errors: ValueError for no steps.
     """
     if steps < 2:
         raise ValueError(f"expected at least 2 steps to draw, got {steps}")
-    axes = axes or new_axes()
     places = sorted({round(i * (steps - 1) / POINTS) for i in range(POINTS + 1)})
-    drawn = zip(schedules.items(), COLOURS, STYLES, strict=False)
-    for (name, rate), colour, style in drawn:
-        rates = [rate(step) for step in places]
-        axes.plot(places, rates, color=colour, linestyle=style, label=name)
-    axes.set(xlabel="step", ylabel="learning rate", ylim=(0, None))
-    axes.legend(frameon=False)
+    curves = {name: (places, [rate(step) for step in places]) for name, rate in schedules.items()}
+    axes, ylabel = new_axes(), "learning rate"
+    draw_curves(axes, curves, "step", ylabel, markers=False, styles=True, legend="best")
+    axes.set_ylim(0, None)
     return axes
 
 
@@ -47,8 +43,8 @@ def plot_ablations(
         raise ValueError(f"expected points of the runs that are drawn, got {extra}")
     axes = new_axes(6.4, 0.8 + 0.28 * len(shares))
     names = list(shares)
-    axes.barh(names, shares.values(), color=COLOURS[5], height=0.7)
-    axes.axvline(shares[names[0]], color="#555555", linestyle="--", linewidth=0.9)
+    axes.barh(names, list(shares.values()), color=COLOURS[5], height=0.7)
+    axes.axvline(shares[names[0]], color=GREY, linestyle="--", linewidth=0.9)
     for name, points in spread.items():
         axes.plot(points, [name] * len(points), "o", color="black", markersize=3.5)
     axes.invert_yaxis()

@@ -58,7 +58,7 @@ export default {
         stage: ui.integer(0, stages.length - 1),
         head: ui.integer(0, sizes.n_heads - 1),
         position: ui.integer(0, longest - 1),
-        own: ui.text(600),
+        own: ui.text(),
       });
       const own = composer.own(w, { engine, stages, number: count,
         k: sentences[0].guesses.at(-1)[0].length });
@@ -80,7 +80,7 @@ export default {
       });
       const ownOption = ui.h("option", { value: count });
       const step = controls.slider(w, "stage", {
-        label: "Step", min: 0, max: stages.length - 1,
+        label: "Step",
         format: (at) => `${at + 1} of ${stages.length}`,
       });
       const back = ui.button("Previous", () => w.set({ stage: w.get("stage") - 1 }));
@@ -90,7 +90,7 @@ export default {
         options: Array.from({ length: sizes.n_heads }, (_, i) => [i, String(i + 1)]),
       });
       const position = controls.slider(w, "position", {
-        label: "Position", min: 0, max: longest - 1,
+        label: "Position",
         format: () => now().tokens[now().at],
       });
 

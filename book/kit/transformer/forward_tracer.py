@@ -1,19 +1,16 @@
 """A tracer through a whole forward pass: every layer, every head, every position."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import traitlets
-
-from kit.shared import validate
-from kit.shared.widget import BookWidget, quantise, static_table
+from kit.shared import domain
+from kit.shared.widget import BookWidget, static_table
 from kit.transformer.packing import PackedModel, pack_model
 from kit.transformer.tracing import stages_of, trace_sentence
 from lib.data import Pair, Vocabulary, tokenise
 from lib.transformer import Transformer
 
 SIZES = ("d_model", "n_heads", "d_ff", "n_layers", "source_vocab", "target_vocab", "pre_norm")
-FIELDS = ("source", "read", "said", "maps", "lengths", "changes", "guesses")
 WHOLE = 1000  # weights and probabilities are stored as whole thousandths
 LONGEST = {"longest": 48, "max_length": 60}  # tokens of a reader's source, and of its translation
 
@@ -35,15 +32,15 @@ class ForwardTracer(BookWidget):
     """
 
     _module = "forward_tracer"
-    sizes = traitlets.Dict().tag(sync=True)
-    stages = traitlets.List().tag(sync=True)
-    sentences = traitlets.List().tag(sync=True)
-    engine = traitlets.Dict().tag(sync=True)
-    own = traitlets.Unicode("").tag(sync=True)
-    sentence = traitlets.Int(0).tag(sync=True)
-    stage = traitlets.Int(0).tag(sync=True)
-    head = traitlets.Int(0).tag(sync=True)
-    position = traitlets.Int(0).tag(sync=True)
+    sizes = domain.Fixed()
+    stages = domain.Fixed()
+    sentences = domain.Fixed()
+    engine = domain.Fixed()
+    own = domain.State("", lambda self, *new: self._known(*new))
+    sentence = domain.Whole()
+    stage = domain.Whole()
+    head = domain.Whole()
+    position = domain.Whole()
 
     def __init__(
         self,
@@ -52,25 +49,46 @@ class ForwardTracer(BookWidget):
         *,
         packed: PackedModel | None = None,
         ready: Sequence[str] = (),
-        sentence: int = 0,
-        stage: int = 0,
-        head: int = 0,
-        position: int = 0,
+        **start: Any,
     ):
-        sizes = dict(validate.fields(sizes, SIZES, "sizes"))
+        sizes = _sizes(sizes, "sizes")
+        if sizes["d_model"] % sizes["n_heads"]:
+            got = f"{sizes['d_model']} and {sizes['n_heads']}"
+            domain.refuse("sizes", "a d_model that n_heads divides", got)
         stages = stages_of(sizes["n_layers"], sizes["pre_norm"])
-        found = validate.items(sentences, "sentences")
-        checked = [_sentence(s, stages, sizes, f"sentences[{i}]") for i, s in enumerate(found)]
-        one = checked[validate.index(sentence, len(checked), "sentence")]
-        side = stages[validate.index(stage, len(stages), "stage")]["side"]
-        validate.index(head, sizes["n_heads"], "head")
-        validate.index(position, len(one["source" if side == "source" else "read"]), "position")
         super().__init__(
-            sizes=sizes, stages=stages, sentences=checked, sentence=sentence, stage=stage,
-            head=head, position=position, engine=_engine(packed, ready),
-        )  # fmt: skip
+            sizes=sizes,
+            stages=stages,
+            sentences=domain.items(
+                sentences, "sentences", lambda *one: _sentence(*one, stages, sizes)
+            ),
+            engine=_engine(packed, ready),
+            **start,
+        )
         self._packed = packed
         self.on_msg(self._answer)
+
+    def _known(self, value: Any, name: str) -> str:
+        """The reader's own sentence: words of the model, which there must be, or nothing."""
+        found = tokenise(domain.text(value, name))
+        if value and not self.engine:
+            domain.refuse(name, "no sentence without a model to translate it", repr(value))
+        if value and not 1 <= len(found) <= self.engine["longest"]:
+            domain.refuse(name, f"1 to {self.engine['longest']} words", len(found))
+        if unknown := [token for token in found if token not in self.engine["words"]]:
+            domain.refuse(name, "words of the model", unknown)
+        return value
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        count = len(self.sentences)  # the reader's own sentence has the next number
+        yield "sentence", count if self.engine else count - 1
+        yield "stage", len(self.stages) - 1
+        yield "head", self.sizes["n_heads"] - 1
+        if self.sentence == count:
+            yield "position", self.engine["max_length"] - 1
+        else:
+            read = "source" if self.stages[self.stage]["side"] == "source" else "read"
+            yield "position", len(self.sentences[self.sentence][read]) - 1
 
     def _answer(self, _: Any, content: Any, buffers: Any) -> None:
         """Send the model to a notebook's front end that asks for it; it is not stored there."""
@@ -119,7 +137,8 @@ class ForwardTracer(BookWidget):
         return f"ForwardTracer: {sentences} through {len(self.stages)} steps of a Transformer"
 
     def static_html(self) -> str:
-        one = self.sentences[self.sentence]
+        stored = self.sentence < len(self.sentences)  # else the page alone has traced it
+        one = self.sentences[self.sentence if stored else 0]
         rows = [
             (read, said, f"{guesses[0][1] / 10:.0f} %")
             for read, said, guesses in zip(
@@ -134,58 +153,63 @@ def _engine(packed: PackedModel | None, ready: Sequence[str]) -> dict[str, Any]:
     """What the page must know of the model before it loads it; nothing without a model."""
     if packed is None:
         if ready:
-            raise ValueError(f"ready: expected none without a model to translate, got {ready!r}")
+            domain.refuse("ready", "none without a model to translate", repr(ready))
         return {}
     words = packed.header["source_words"]
-    for i, text in enumerate(ready):
-        unknown = [token for token in tokenise(text) if token not in words]
-        if unknown or not text.strip():
-            raise ValueError(
-                f"ready[{i}]: expected words of the model, got {unknown or 'an empty sentence'}"
-            )
+    for i, offered in enumerate(ready):
+        unknown = [token for token in tokenise(offered) if token not in words]
+        if unknown or not offered.strip():
+            domain.refuse(f"ready[{i}]", "words of the model", unknown or "an empty sentence")
     about = {"id": packed.id, "bytes": len(packed.data), "words": words, "ready": list(ready)}
     return about | LONGEST
 
 
-def _sentence(one: Any, stages: list[dict], sizes: dict[str, Any], where: str) -> dict[str, Any]:
+_sizes = domain.record(**dict.fromkeys(SIZES[:-1], domain.whole), pre_norm=domain.flag)
+# What depends on the sizes is looked at in `_sentence`.
+_fields = domain.record(
+    source=domain.tokens,
+    read=domain.tokens,
+    said=domain.tokens,
+    **dict.fromkeys(("maps", "lengths", "changes", "guesses"), domain.anything),
+)
+
+
+def _sentence(
+    one: Any, where: str, stages: Sequence[Mapping[str, str]], sizes: Mapping[str, Any]
+) -> dict[str, Any]:
     """One sentence, checked; weights and probabilities become whole thousandths."""
-    one = validate.fields(one, FIELDS, where)
-    tokens = {name: validate.tokens(one[name], f"{where}.{name}") for name in FIELDS[:3]}
-    times = {"source": len(tokens["source"]), "target": len(tokens["read"])}
-    _require(len(tokens["said"]), times["target"], f"{where}.said", "tokens")
-    wanted = [s for s in stages if s["kind"] in ("self", "cross")]
-    maps = validate.fields(one["maps"], [s["name"] for s in wanted], f"{where}.maps")
-    checked = {}
-    for stage in wanted:
-        name, queries = stage["name"], times[stage["side"]]
+    found = _fields(one, where)
+    times = {"source": len(found["source"]), "target": len(found["read"])}
+
+    def sized(value: Any, where: str, size: int, what: str, check=domain.anything) -> list:
+        return domain.items(value, where, check, size, what)
+
+    sized(found["said"], f"{where}.said", times["target"], "tokens")
+    attention = {stage["name"]: stage for stage in stages if stage["kind"] in ("self", "cross")}
+    maps = domain.record(**dict.fromkeys(attention, domain.anything))(one["maps"], f"{where}.maps")
+    for name, stage in attention.items():
+        queries = times[stage["side"]]
         keys = times["source"] if stage["kind"] == "cross" else queries
-        _require(len(maps[name]), sizes["n_heads"], f"{where}.maps[{name!r}]", "heads")
-        checked[name] = [
-            _thousandths(validate.matrix(head, queries, keys, f"{where}.maps[{name!r}]"))
-            for head in maps[name]
-        ]
-    tables = {}
+        at = f"{where}.maps[{name!r}]"
+        heads = sized(maps[name], at, sizes["n_heads"], "heads")
+        maps[name] = [_thousandths(domain.matrix(head, at, queries, keys)) for head in heads]
+    found["maps"] = maps
     for name in ("lengths", "changes"):
-        _require(len(one[name]), len(stages), f"{where}.{name}", "stages")
-        tables[name] = quantise(one[name], 2)
-        for stage, row in zip(stages, tables[name], strict=True):
+        found[name] = domain.quantise(one[name], 2)
+        sized(found[name], f"{where}.{name}", len(stages), "stages")
+        for stage, row in zip(stages, found[name], strict=True):
             if row or name == "lengths":
-                _require(len(row), times[stage["side"]], f"{where}.{name}", "positions")
-    decoder = [s for s in stages if s["side"] == "target"]
-    _require(len(one["guesses"]), len(decoder), f"{where}.guesses", "stages of the decoder")
-    guesses = []
-    for rows in one["guesses"]:
-        _require(len(rows), times["target"], f"{where}.guesses", "positions")
-        guesses.append(
-            [[[t, _thousandths(validate.share(p, where))] for t, p in row] for row in rows]
-        )
-    return {**tokens, "maps": checked, **tables, "guesses": guesses}
+                sized(row, f"{where}.{name}", times[stage["side"]], "positions")
+
+    def guessed(rows: Any, where: str) -> list[list]:
+        said = sized(rows, where, times["target"], "positions", domain.guesses)
+        return [[[token, _thousandths(p)] for token, p in row] for row in said]
+
+    decoder = sum(stage["side"] == "target" for stage in stages)
+    at = f"{where}.guesses"
+    found["guesses"] = sized(one["guesses"], at, decoder, "stages of the decoder", guessed)
+    return found
 
 
 def _thousandths(value: Any) -> Any:
     return [_thousandths(v) for v in value] if isinstance(value, list) else round(WHOLE * value)
-
-
-def _require(got: int, wanted: int, where: str, what: str) -> None:
-    if got != wanted:
-        raise ValueError(f"{where}: expected {wanted} {what}, got {got}")

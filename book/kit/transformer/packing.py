@@ -23,7 +23,7 @@ SIZES = ("d_model", "n_heads", "d_ff", "n_layers", "norm", "positions", "activat
 
 
 class PackedModel(NamedTuple):
-    """A model's header (plain JSON) and its weights: float16, little endian, one after the other."""
+    """A model's header (plain JSON), and its weights as float16, little endian, in order."""
 
     header: dict[str, Any]
     data: bytes
@@ -94,20 +94,20 @@ def halves(data: bytes) -> bytes:
 
 
 def pack_file(path: Path) -> PackedModel:
-    """Pack the model in a safetensors file, with the JSON file that stands beside it.
+    """Pack the model in a file that `lib.checkpoints.save_model` wrote.
 
     Errors: ValueError for weights that are not float32; OSError for a missing file.
     Source: the safetensors format: the header's length, the header as JSON, then the numbers.
     """
-    facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     data = path.read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
     entries = json.loads(data[8:start])
-    entries.pop("__metadata__", None)
+    card = json.loads(entries.pop("__metadata__")["card"])
+    words = tuple(json.loads(card[side])["words"] for side in ("source_vocab", "target_vocab"))
     tensors = {}
     for name, entry in entries.items():
         if entry["dtype"] != "F32":
             raise ValueError(f"expected float32 weights in {path.name}, got {entry['dtype']}")
         begin, end = (start + offset for offset in entry["data_offsets"])
         tensors[name] = entry["shape"], halves(data[begin:end])
-    return pack(facts["config"], (facts["source_words"], facts["target_words"]), tensors)
+    return pack(card["config"], words, tensors)

@@ -1,12 +1,12 @@
 """The figures of the assembled Transformer: its wiring, and ranges that should overlap."""
 
 from collections.abc import Mapping
+from typing import Any
 
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
-from kit.shared.axes import COLOURS, new_axes
+from kit.shared.axes import COLOURS, new_axes, new_panels
 
 INK, SOFT = "#1b242d", "#52606e"
 SELF, CROSS, FORWARD, NEUTRAL = "#cfe4f1", "#f6d9c4", "#cdebdf", "#eceff2"
@@ -21,19 +21,17 @@ def plot_architecture() -> Axes:
     its output to it, at a plus sign. The memory goes from the end of the upper stream to every
     cross-attention of the lower one.
     """
-    _, axes = plt.subplots(figsize=(7.6, 5.4), layout="constrained", facecolor="white")
+    (axes,) = new_panels(1, 1, (7.6, 5.4))
     axes.set(xlim=(0.2, 16.1), ylim=(0.5, 11.2))
     axes.set_axis_off()
-    for y, end in ((TOP, 12.3), (BOTTOM, 15.9)):
+    for y, end, last, tokens in (
+        (TOP, 12.3, 10.55, "source"),
+        (BOTTOM, 15.9, 12.8, "target,\nshifted right"),
+    ):
         axes.plot([0.4, end], [y, y], color=COLOURS[0], linewidth=3.5, solid_capstyle="butt")
-    for y, first, last in ((TOP, 4.75, 10.55), (BOTTOM, 4.75, 12.8)):
-        frame = FancyBboxPatch(
-            (first, y - 0.75), last - first, 3.45, boxstyle="round,pad=0,rounding_size=0.25",
-            facecolor="none", edgecolor=SOFT, linestyle=(0, (4, 3)),
-        )  # fmt: skip
-        axes.add_patch(frame)
+        dashed = {"facecolor": "none", "edgecolor": SOFT, "linestyle": (0, (4, 3))}
+        _rounded(axes, (4.75, y - 0.75), last - 4.75, 3.45, 0.25, **dashed)
         axes.text(last - 0.1, y - 1.15, "N layers, one after another", ha="right", color=SOFT)
-    for y, tokens in ((TOP, "source"), (BOTTOM, "target,\nshifted right")):
         axes.text(0.35, y + 0.7, tokens, va="bottom", color=INK)
         _box(axes, 2.35, y, 1.9, "embedding", NEUTRAL)
         _plus(axes, 4.1, y)
@@ -41,18 +39,14 @@ def plot_architecture() -> Axes:
             "positions", (4.1, y + 0.2), (4.1, y + 1.25), ha="center", color=SOFT, fontsize=9,
             arrowprops={"arrowstyle": "->", "color": SOFT},
         )  # fmt: skip
-    for x, text, colour in (
-        (6.2, "self-attention\n(padding mask)", SELF),
-        (9.0, "feed-forward", FORWARD),
+    for x, y, text, colour in (
+        (6.2, TOP, "self-attention\n(padding mask)", SELF),
+        (9.0, TOP, "feed-forward", FORWARD),
+        (6.2, BOTTOM, "self-attention\n(causal mask)", SELF),
+        (8.85, BOTTOM, "cross-attention\n(padding mask)", CROSS),
+        (11.4, BOTTOM, "feed-forward", FORWARD),
     ):
-        _sublayer(axes, x, TOP, text, colour)
-    parts = (
-        (6.2, "self-attention\n(causal mask)", SELF),
-        (8.85, "cross-attention\n(padding mask)", CROSS),
-        (11.4, "feed-forward", FORWARD),
-    )
-    for x, text, colour in parts:
-        _sublayer(axes, x, BOTTOM, text, colour)
+        _sublayer(axes, x, y, text, colour)
     _box(axes, 14.1, BOTTOM, 1.75, "projection", NEUTRAL)
     axes.text(15.9, BOTTOM + 0.55, "logits", ha="right", va="bottom", color=INK)
     axes.text(12.6, TOP, "memory", va="center", color=INK, weight="bold")
@@ -74,13 +68,16 @@ def plot_architecture() -> Axes:
     return axes
 
 
+def _rounded(
+    axes: Axes, corner: tuple[float, float], width: float, height: float, radius: float, **look: Any
+) -> None:
+    style = f"round,pad=0,rounding_size={radius}"
+    axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle=style, **look))
+
+
 def _box(axes: Axes, x: float, y: float, width: float, text: str, colour: str) -> None:
-    corner = (x - width / 2, y - 0.5)
-    style = "round,pad=0,rounding_size=0.18"
-    box = FancyBboxPatch(
-        corner, width, 1.0, boxstyle=style, facecolor=colour, edgecolor=INK, zorder=3
-    )
-    axes.add_patch(box)
+    look = {"facecolor": colour, "edgecolor": INK, "zorder": 3}
+    _rounded(axes, (x - width / 2, y - 0.5), width, 1.0, 0.18, **look)
     axes.text(x, y, text, ha="center", va="center", color=INK, fontsize=9, zorder=4)
 
 

@@ -32,7 +32,7 @@ def test_right_answers_pass():
         (lambda s, m: s.masked_fill(~m, -torch.inf).softmax(0), "runs over the last axis"),
         (lambda s, m: masked_weights(-s, m), "the softmax of its allowed scores"),
         (lambda s, m: masked_weights(s, m).log(), "not finite"),
-        (lambda s, m: s.masked_fill_(~m, -torch.inf).softmax(-1), "the scores were changed"),
+        (lambda s, m: s.masked_fill_(~m, -torch.inf).softmax(-1), "argument 1 was changed"),
     ],
 )
 def test_masked_weights_names_the_mistake(answer, message):

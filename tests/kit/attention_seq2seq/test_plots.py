@@ -1,10 +1,10 @@
-"""The figures of captions: every word has its map, and labels must fit."""
+"""The figures of the chapter: queries are rows, every word has its map, and labels must fit."""
 
 import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from kit.attention_seq2seq.plots import plot_caption, plot_strips
+from kit.attention_seq2seq.plots import plot_attention_map, plot_caption, plot_strips
 from tests.helpers import unchecked
 
 IMAGES = torch.rand(3, 1, 14, 56, generator=torch.Generator().manual_seed(0))
@@ -14,6 +14,27 @@ IMAGES = torch.rand(3, 1, 14, 56, generator=torch.Generator().manual_seed(0))
 def _close_figures():
     yield
     plt.close("all")
+
+
+def test_map_has_queries_as_rows():
+    weights = torch.tensor([[0.0, 0.25, 0.75], [1.0, 0.0, 0.0]])
+    axes = plot_attention_map(weights, ["p", "q"], ["a", "b", "c"], title="map")
+    (image,) = axes.get_images()
+    assert image.get_array().tolist() == weights.tolist()
+    assert image.get_clim() == (0.0, 1.0)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["p", "q"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "c"]
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_title()) == ("key", "query", "map")
+
+
+def test_map_refuses_labels_that_do_not_fit():
+    weights = torch.zeros(2, 3)
+    with unchecked():
+        with pytest.raises(ValueError, match="expected 2 labels, one for each row, got 3"):
+            plot_attention_map(weights, ["a", "b", "c"])
+        with pytest.raises(ValueError, match="expected 3 labels, one for each column, got 1"):
+            plot_attention_map(weights, None, ["a"])
+    assert plot_attention_map(weights, axes=plt.figure().add_subplot()).get_title() == ""
 
 
 def test_strips_stand_under_their_titles():

@@ -12,7 +12,9 @@ from kit.shared.checks import CheckFailed
 from lib.attention import scaled_dot_product_attention
 from tests.paths import ROOT
 
-WRONG = runpy.run_path(str(ROOT / "tests" / "notebooks" / "wrong_answers" / "13_complexity.py"))["WRONG"]
+WRONG = runpy.run_path(str(ROOT / "tests" / "notebooks" / "wrong_answers" / "13_complexity.py"))[
+    "WRONG"
+]
 CHECKS = {
     "multi_head_flops": check_multi_head_flops,
     "dilated_path": check_dilated_path,

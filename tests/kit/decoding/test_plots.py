@@ -17,22 +17,21 @@ def test_growth_is_drawn_on_log_scales():
     assert (axes.get_xscale(), axes.get_yscale(), axes.get_ylabel()) == ("log", "log", "work")
     assert [line.get_ydata().tolist() for line in axes.get_lines()] == [[1, 2, 4], [1, 4, 16]]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
+    axes.figure.canvas.draw()
     assert [text.get_text() for text in axes.get_xticklabels()] == ["2", "4", "8"]
-    assert plot_growth([1], {"c": [1]}, "time", axes) is axes
 
 
 def test_growth_needs_a_value_for_each_length():
-    with pytest.raises(ValueError, match="expected 3 values, one for each length, got 2 in 'b'"):
+    with pytest.raises(ValueError, match="expected 3 values in 'b', one for each x, got 2"):
         plot_growth([2, 4, 8], {"b": [1, 4]}, "work")
 
 
 def test_distributions_share_their_tokens():
     axes = plot_distributions({"p": [0.5, 0.5, 0], "q": [1, 0, 0], "r": [0, 1, 0]}, list("xyz"))
     panels = axes.figure.axes
-    assert [panel.get_title() for panel in panels] == ["p", "q", "r", ""]
+    assert [panel.get_title() for panel in panels] == ["p", "q", "r"]
     assert [bar.get_height() for bar in panels[0].patches] == [0.5, 0.5, 0]
     assert [text.get_text() for text in panels[1].texts] == ["1.00", "cut", "cut"]
-    assert not panels[3].axison
     with pytest.raises(ValueError, match="expected at least one"):
         plot_distributions({}, [])
     with pytest.raises(ValueError, match="expected 3 numbers, one for each token, got 2 in 'p'"):

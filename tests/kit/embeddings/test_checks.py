@@ -88,7 +88,7 @@ def test_a_matrix_that_is_not_shared_rightly_is_named(make, message):
     [
         (lambda *given: None, "expected a tensor with one number, got None"),
         (label_smoothed_loss, "0 times infinity is NaN"),
-        (lambda *given: label_smoothed_loss(*given).expand(3), r"got the shape \(3,\)"),
+        (lambda *given: label_smoothed_loss(*given).expand(3), r"of shape \(\), got \(3,\)"),
         (lambda x, t, s: label_smoothed_loss(x, t, s / 2), "smoothing 0.1: expected"),
         (lambda x, t, s: F.cross_entropy(x.mT, t, label_smoothing=s), "padding is counted"),
     ],

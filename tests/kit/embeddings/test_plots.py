@@ -19,10 +19,13 @@ def test_lines_marks_and_level():
     lines = [line.get_xydata().tolist() for line in axes.lines]
     assert lines[:4] == [
         [[1, 3], [2, 1], [4, 2]],
-        [[2, 1]],
         [[1, 5], [2, 6], [4, 4]],
+        [[2, 1]],
         [[4, 4]],
     ]
+    for line, mark in ((0, 2), (1, 3)):
+        assert axes.lines[mark].get_color() == axes.lines[line].get_color()
+        assert axes.lines[mark].get_marker() == axes.lines[line].get_marker()
     assert axes.lines[4].get_ydata()[0] == 0.5
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b", "floor"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("x", "y")
@@ -43,9 +46,9 @@ def test_many_points_have_no_dots():
 
 
 def test_what_cannot_be_drawn_is_named():
-    with pytest.raises(ValueError, match="expected 2 values in 'a', got 3"):
+    with pytest.raises(ValueError, match="expected 2 values in 'a', one for each x, got 3"):
         plot_curves([1, 2], {"a": [1, 2, 3]}, "x", "y")
-    with pytest.raises(ValueError, match="expected curves"):
+    with pytest.raises(ValueError, match="expected one to 6 curves"):
         plot_curves([1, 2], {}, "x", "y")
-    with pytest.raises(ValueError, match="got 1, 'z'"):
+    with pytest.raises(ValueError, match=r"log out of .* got 'z'"):
         plot_curves([1, 2], {"a": [1, 2]}, "x", "y", log="z")

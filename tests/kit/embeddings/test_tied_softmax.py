@@ -19,14 +19,14 @@ VECTORS = {"un": [1.0, 0.5], "deux": [-0.25, 1.5], "trois": [0.0, -1.0]}
         ({"vectors": {"un": [1.0, 0.5], "d": [1.0]}}, "expected 2 rows of 2 numbers"),
         ({"vectors": {"un": [1.0, 0.5], "a=b": [1.0, 0.0]}}, r"without spaces.* got \['a=b'\]"),
         ({"vectors": {"un": [1.0, 3.5], "d": [1.0, 0.0]}}, "numbers from -3 to 3"),
-        ({"state": [0.0, -3.5]}, "numbers from -3 to 3"),
-        ({"state": [0.0, 1.0, 2.0]}, "state: expected 1 rows of 2 numbers"),
+        ({"state": [0.0, -3.5]}, "state_2: expected a number from -3 to 3, got -3.5"),
+        ({"state": [0.0, 1.0, 2.0]}, "state: expected 2 numbers, got 3"),
         ({"target": "cinq"}, "target: expected one of un, deux, trois, got 'cinq'"),
         ({"token": "cinq"}, "token: expected one of un, deux, trois, got 'cinq'"),
         ({"temperature": 0}, "temperature: expected one of 0.1, .*, 10.0, got 0"),
         ({"temperature": True}, "temperature: expected .*, got True"),
-        ({"smoothing": 0.6}, "smoothing: expected 0 to 0.5, got 0.6"),
-        ({"smoothing": -0.1}, "smoothing: expected a number from 0 to 1, got -0.1"),
+        ({"smoothing": 0.6}, "smoothing: expected a number from 0 to 0.5, got 0.6"),
+        ({"smoothing": -0.1}, "smoothing: expected a number from 0 to 0.5, got -0.1"),
     ],
 )
 def test_a_start_that_the_controls_cannot_reach_is_refused(changes, message):

@@ -22,7 +22,7 @@ PAIRS = [Pair(("two", "euros"), ("deux", "euros", "<i>")), Pair(("ago",), ("pass
         (("prefix",), 7, "whole number from 2 to 6, got 7"),
         (("prefix",), 5, "expected a list for each prefix from 2 to 5, got 3"),
         (("encoder-only",), [[]] * 6, "expected a list for each of 7 tokens, got 6"),
-        (("decoder-only", 2), [("a", 0.1), ("b", 0.2)], "likeliest guess first"),
+        (("decoder-only", 2), [("a", 0.1), ("b", 0.2)], "expected the likeliest first"),
         (("decoder-only", 2), [("a", 1.5)], "number from 0 to 1, got 1.5"),
         (("decoder-only", 2), ["a"], "expected .token, probability., got 'a'"),
         (("prefixed", 1), [[]] * 3, r"prefixed\[1\]: expected a list for each of 7"),

@@ -16,7 +16,9 @@ from kit.shared.checks import CheckFailed
 from lib.layers import layer_norm
 from tests.paths import ROOT
 
-WRONG = runpy.run_path(str(ROOT / "tests" / "notebooks" / "wrong_answers" / "07_feed_forward_norm.py"))["WRONG"]
+WRONG = runpy.run_path(
+    str(ROOT / "tests" / "notebooks" / "wrong_answers" / "07_feed_forward_norm.py")
+)["WRONG"]
 
 
 def spread(x, axes=-1, correction=0):

@@ -101,6 +101,10 @@ def test_names_and_pieces_that_do_not_fit_are_refused():
         find_mistake("bleu_turned").make(29, 23)
 
 
+def test_the_code_on_the_page_shows_what_is_wrong():
+    assert "divides by d_model - 1" in find_mistake("UnbiasedNorm").code()
+
+
 def test_a_mistake_makes_a_model_that_is_broken_in_one_place():
     model = find_mistake("RootOfWidth").make(29, 23, d_model=12, n_heads=2, d_ff=5)
     layer = model.decoder["layers"][0]["cross_attention"].sublayer
@@ -133,7 +137,7 @@ def test_symptoms_are_those_of_the_model():
     assert found["source"] == ["a", "b", "c", "<eos>"]
     assert found["wanted"] == ["x", "y", "<eos>"]
     weights = cross_map(model, pair, *vocabularies)
-    assert weights.tolist() == found["map"]
+    torch.testing.assert_close(weights, torch.tensor(found["map"]))
     assert weights.shape == (3, 4)
     torch.testing.assert_close(weights.sum(-1), torch.ones(3))
     assert found["validation"] > 1

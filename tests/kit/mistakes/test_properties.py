@@ -1,13 +1,20 @@
 """The property tests themselves: what right models pass, what findings say, what is refused."""
 
+import copy
 import math
 
 import pytest
 import torch
 from torch import nn
 
-from kit.mistakes.layer_properties import found_in
-from kit.mistakes.properties import LAYER, MODEL, QUESTIONS, check_attention_layer, check_model
+from kit.mistakes.properties import (
+    LAYER,
+    MODEL,
+    QUESTIONS,
+    check_attention_layer,
+    check_model,
+    check_piece,
+)
 from kit.mistakes.specimen import PlainAttention, Specimen
 from kit.shared.checks import CheckFailed, Finding, Findings, Property, asks, gap
 from lib.attention import MultiHeadAttention
@@ -118,8 +125,10 @@ def test_an_error_is_a_finding_and_keeps_the_random_numbers():
 def test_names_of_properties_are_checked():
     with pytest.raises(ValueError, match=r"expected properties out of sizes, .* got \['futur'\]"):
         check_model(lambda: Specimen(29, 23), 29, 23, only=("futur",))
-    with pytest.raises(ValueError, match="expected a property out of shift"):
-        found_in(None, "future")
+    with pytest.raises(ValueError, match=r"expected properties out of sizes, .* got 'future'"):
+        check_model(lambda: Specimen(29, 23), 29, 23, only="future")
+    with pytest.raises(ValueError, match=r"expected properties out of shift, .*'future'"):
+        check_piece(None, "future")
     assert all(question.endswith("?") for question in QUESTIONS.values())
 
 
@@ -137,10 +146,9 @@ def test_shift_takes_any_layout_of_sines_and_cosines(layout):
     table = sinusoidal_table(64, 24)
     if layout == "halves":
         table = torch.cat((table[:, 0::2], table[:, 1::2]), dim=1)
-    assert found_in(table, "shift").held
-    assert not found_in(
-        torch.rand(64, 24, generator=torch.Generator().manual_seed(0)), "shift"
-    ).held
+    assert check_piece(table, "shift").held
+    at_random = torch.rand(64, 24, generator=torch.Generator().manual_seed(0))
+    assert not check_piece(at_random, "shift").held
 
 
 def test_the_librarys_pieces_have_their_properties():
@@ -153,7 +161,7 @@ def test_the_librarys_pieces_have_their_properties():
     pieces = {"updates": rates, "forbidden": smoothed, "cut": keep_top_k}
     pieces["brevity"] = lambda said, truth: bleu(said, truth).score
     for name, piece in pieces.items():
-        finding = found_in(piece, name)
+        finding = check_piece(piece, name)
         assert finding.held, finding
 
 
@@ -194,6 +202,96 @@ def test_a_module_in_a_dictionary_stays_behind():
     (found,) = check_model(lambda: Kept(29, 23), 29, 23, only=("moves",))
     assert not found.held
     assert "Kept.extra" in found.message
+
+
+def test_a_table_that_is_moved_where_it_is_used_does_not_stay_behind():
+    class Moves(Specimen):
+        def keep_table(self, table):
+            self.table = table
+
+        def embed(self, tokens, embedding, start=0):
+            self.table = self.table.to(tokens.device)
+            return super().embed(tokens, embedding, start)
+
+    check_model(lambda: Moves(29, 23), 29, 23, only=("moves",)).insist()
+
+
+class Cancels(Specimen):
+    """Right, with a parameter whose gradient is exactly 0."""
+
+    def __init__(self, source_vocab, target_vocab, *shape):
+        super().__init__(source_vocab, target_vocab)
+        self.extra = nn.Parameter(torch.ones(shape))
+
+    def project(self, x):
+        return super().project(x) + 0 * self.extra.sum()
+
+
+def test_a_vector_whose_gradient_is_0_is_reached_and_a_matrix_is_not():
+    """As of a bias of the keys, which softmax takes away: how it rounds may not decide."""
+    check_model(lambda: Cancels(29, 23, 1), 29, 23, only=("learns",)).insist()
+    (found,) = check_model(lambda: Cancels(29, 23, 5, 2), 29, 23, only=("learns",))
+    assert (found.held, found.number) == (False, 10.0)
+    assert "no gradient reaches extra" in found.message
+
+
+def test_a_last_bit_that_differs_is_no_other_output():
+    class Noisy(Specimen):
+        def project(self, x):
+            return super().project(x) + 1e-7 * torch.rand(())
+
+    assert check_model(lambda: Noisy(29, 23), 29, 23, only=("repeat",)).caught == []
+
+
+FINISHED = Specimen(29, 23)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (FINISHED, "got a finished Specimen; write it as lambda"),
+        (lambda: FINISHED, "got one that gives the same Specimen.* copy.deepcopy"),
+        (lambda: nn.Sequential(FINISHED), "or the same parameters, twice"),
+        (lambda: None, "got one that makes None"),
+    ],
+)
+def test_a_model_that_is_not_made_anew_is_refused_and_left_as_it_was(make, message):
+    before = {name: value.clone() for name, value in FINISHED.state_dict().items()}
+    with pytest.raises(ValueError, match=f"expected a function that makes a new module.*{message}"):
+        check_model(make, 29, 23)
+    with pytest.raises(ValueError, match=message):
+        check_attention_layer(make if isinstance(make, nn.Module) else lambda *_: make())
+    assert FINISHED.training
+    assert all(torch.equal(before[name], value) for name, value in FINISHED.state_dict().items())
+
+
+def test_a_copied_model_is_left_as_it_was():
+    model = Transformer(Config(29, 23, **SIZES))
+    before, numbers = copy.deepcopy(model.state_dict()), torch.get_rng_state()
+    only = ("future", "moves", "learns", "one batch", "copied")
+    given = {"reference": lambda m: Transformer(m.config), "only": only}
+    assert check_model(lambda: copy.deepcopy(model), 29, 23, **given).caught == []
+    assert model.training
+    assert torch.equal(numbers, torch.get_rng_state())
+    assert torch.is_grad_enabled()
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+def test_vocabularies_of_two_words_are_enough_and_of_one_refused():
+    only = ("sizes", "future", "felt", "order", "stepwise")
+    assert check_model(lambda: Specimen(5, 5), 5, 5, only=only).caught == []
+    with pytest.raises(ValueError, match=r"at least 5 tokens.* got 29 and 4"):
+        check_model(lambda: Specimen(29, 4), 29, 4)
+
+
+def test_a_model_that_returns_more_than_logits_is_told_so():
+    class Pair(Specimen):
+        def forward(self, *inputs):
+            return super().forward(*inputs), None
+
+    (found,) = check_model(lambda: Pair(29, 23), 29, 23, only=("sizes",))
+    assert found.message == "expected finite logits (5, 3, 23), got a tuple"
 
 
 @pytest.mark.parametrize(

@@ -1,38 +1,16 @@
-"""The figures about heads: the right numbers are drawn, queries as rows, and bad labels named."""
+"""The figures about heads: the right numbers are drawn, each group in its place."""
 
 import matplotlib.pyplot as plt
 import pytest
 import torch
 
 from kit.multi_head.plots import plot_matrices, plot_points, plot_runs
-from kit.shared.axes import plot_heads
-from tests.helpers import unchecked
 
 
 @pytest.fixture(autouse=True)
 def _close_figures():
     yield
     plt.close("all")
-
-
-def test_one_map_for_each_head_on_one_scale():
-    maps = {name: torch.rand(2, 3) for name in "abc"}
-    last = plot_heads(maps, ["p", "q"], ["x", "long", "z"])
-    panels = [axes for axes in last.figure.axes if axes.get_title()]
-    assert [axes.get_title() for axes in panels] == ["a", "b", "c"]
-    for axes, weights in zip(panels, maps.values(), strict=True):
-        (image,) = axes.get_images()
-        assert image.get_array().tolist() == weights.tolist()
-        assert image.get_clim() == (0, 1)
-        assert [label.get_text() for label in axes.get_yticklabels()] == ["p", "q"]
-        assert [label.get_text() for label in axes.get_xticklabels()] == ["x", "long", "z"]
-        assert axes.get_xticklabels()[0].get_rotation() == 90
-    assert [axes.get_ylabel() for axes in panels] == ["query", "", "query"]
-
-
-def test_labels_must_fit_the_maps():
-    with unchecked(), pytest.raises(ValueError, match=r"3 and 2 for maps of \[\(2, 3\)\]"):
-        plot_heads({"a": torch.rand(2, 3)}, ["p", "q", "r"], ["x", "y"])
 
 
 def test_matrices_share_their_scale():

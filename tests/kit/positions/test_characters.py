@@ -102,6 +102,10 @@ def test_loss_by_position_by_loops(stride):
         logits = model.table(text[start : start + length])
         rows.append(F.cross_entropy(logits, text[start + 1 : start + length + 1], reduction="none"))
     assert_close(got, torch.stack(rows).mean(0).detach(), 1e-6)
+    assert model.training
+    model.eval()
+    with unchecked(), pytest.raises(RuntimeError):
+        loss_by_position(model, text.float(), length)
     assert not model.training
 
 

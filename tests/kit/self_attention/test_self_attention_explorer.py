@@ -38,8 +38,8 @@ def test_a_place_outside_the_sentence_is_refused():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"random": (65, 8)}, "random, tokens: expected a whole number from 1 to 64, got 65"),
-        ({"random": (3, 7)}, "random, width: expected one of .*, got 7"),
+        ({"random": (65, 8)}, "n_tokens: expected a whole number from 1 to 64, got 65"),
+        ({"random": (3, 7)}, "width: expected one of .*, got 7"),
         ({"random": (3, 8), "spread": 0.33}, "spread: expected one of .*, got 0.33"),
         ({"seed": 100}, "seed: expected a whole number from 0 to 99, got 100"),
         ({"random": (3, 8), "key": 3}, "key: expected a whole number from 0 to 2"),

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from ext import book_widgets
 
-from kit.attention_seq2seq.alignment_player import AlignmentPlayer
-from kit.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
+from ext import book_widgets
 from kit.shared import widget as base
-from kit.shared.widget import BookWidget, quantise, static_paragraph, static_table
-from lib.data import Pair, Vocabulary
-from tests.widget_samples import SAMPLES, bins, sentences
+from kit.shared.domain import quantise
+from kit.shared.widget import BookWidget, static_paragraph, static_table
+from tests.widget_samples import SAMPLES
 
 DATA = re.compile(r'<script type="application/json">(.*?)</script>', re.DOTALL)
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -140,139 +138,3 @@ def test_widget_stores_its_data_and_nothing_that_moves(name):
     assert f'data-module="{name}"' in one
     assert "<table>" in one, "a reader without scripts sees something"
     assert "0x" not in repr(SAMPLES[name]())
-
-
-# --- alignment player -------------------------------------------------------------------------
-
-
-def spoilt(change) -> list[dict]:
-    found = sentences()
-    change(found[1])
-    return found
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda s: s.pop("weights"), r"sentences\[1\]: expected a mapping with \['candidates'"),
-        (lambda s: s.update(source="canadian"), r"\[1\].source: expected a list of at least one"),
-        (lambda s: s.update(output=[]), r"\[1\].output: expected a list of at least one entry"),
-        (lambda s: s.update(reference=[3]), r"\[1\].reference: expected tokens as text, got 3"),
-        (
-            lambda s: s.update(weights=np.array(s["weights"]).T),
-            r"\[1\].weights: expected 4 rows of 5 numbers, got 5 rows of lengths \[4\]",
-        ),
-        (lambda s: s["weights"].pop(), r"expected 4 rows of 5 numbers, got 3 rows"),
-        (
-            lambda s: s["weights"].__setitem__(2, [0.2] * 4 + [1.0]),
-            r"weights\[2\]: expected numbers of at least 0 that sum to 1, got the sum 1.800",
-        ),
-        (lambda s: s["weights"].__setitem__(0, [2.0, -1, 0, 0, 0]), r"weights\[0\]: expected numb"),
-        (lambda s: s["weights"][0].__setitem__(0, float("nan")), r"weights: expected finite"),
-        (lambda s: s["candidates"].pop(), r"one list for each of 4 output tokens, got 3"),
-        (
-            lambda s: s.update(candidates=[[("a", 0.2), ("b", 0.5)]] * 4),
-            r"candidates\[0\]: expected the likeliest candidate first, got \[0.2, 0.5\]",
-        ),
-        (lambda s: s.update(candidates=[[("a", 2)]] * 4), "expected a number from 0 to 1, got 2"),
-        (lambda s: s.update(candidates=[["ab"]] * 4), r"expected \(token, probability\), got 'ab'"),
-    ],
-)
-def test_player_says_what_is_wrong(change, message):
-    with pytest.raises(ValueError, match=message):
-        AlignmentPlayer(spoilt(change))
-
-
-@pytest.mark.parametrize("start", [{"sentence": 2}, {"sentence": -1}, {"step": 2}])
-def test_player_starts_within_its_data(start):
-    with pytest.raises(ValueError, match="expected a whole number from 0 to 1, got"):
-        AlignmentPlayer(sentences(), **start)
-
-
-class Repeater(torch.nn.Module):
-    """A model with known behaviour: writes the source's tokens, each looking at its own."""
-
-    def __init__(self, attends: bool = True):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(1))
-        self.attends = attends
-
-    def start(self, source, source_lengths):
-        assert source_lengths.tolist() == [source.shape[1]]
-        return source, 0
-
-    def step(self, token, state):
-        source, time = state
-        weights = torch.eye(source.shape[1])[time : time + 1] if self.attends else None
-        logits = torch.zeros(1, 7)
-        logits[0, source[0, time]] = 3.0
-        logits[0, 6] = 1.0
-        return logits, weights, (source, time + 1)
-
-
-def test_player_shows_what_a_model_does():
-    vocabulary = Vocabulary(["a", "b", "c"])
-    model = Repeater().train()
-    pair = Pair(("b", "a"), ("b", "c"))
-    player = AlignmentPlayer.from_model(model, [pair], vocabulary, vocabulary, k=2)
-    [one] = player.sentences
-    assert one["source"] == ["b", "a", "<eos>"]
-    assert one["output"] == ["b", "a", "<eos>"]
-    assert one["reference"] == ["b", "c", "<eos>"]
-    assert one["weights"] == torch.eye(3).tolist()
-    best, other = torch.tensor([3.0, 1.0]).exp() / torch.tensor([3.0, 1, 0, 0, 0, 0, 0]).exp().sum()
-    assert [token for token, _ in one["candidates"][0]] == ["b", "c"]
-    assert [p for _, p in one["candidates"][0]] == quantise([best.item(), other.item()])
-    assert model.training, "the model is left as it came"
-    short = AlignmentPlayer.from_model(model, [pair], vocabulary, vocabulary, max_length=2, k=1)
-    assert short.sentences[0]["output"] == ["b", "a"]
-
-
-def test_player_needs_a_model_with_attention():
-    vocabulary = Vocabulary(["a", "b", "c"])
-    pair = Pair(("b",), ("b",))
-    with pytest.raises(ValueError, match="expected a model whose steps return weights"):
-        AlignmentPlayer.from_model(Repeater(attends=False), [pair], vocabulary, vocabulary)
-
-
-# --- bottleneck explorer ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda b: b.pop("count"), r"bins\[2\]: expected a mapping with \['accuracy', 'count'"),
-        (lambda b: b.update(count=0), r"bins\[2\].count: expected a whole number above 0, got 0"),
-        (lambda b: b.update(accuracy=[0.5]), "expected one share for each of 2 models"),
-        (lambda b: b.update(accuracy=[0.5, 98]), "expected a number from 0 to 1, got 98"),
-        (lambda b: b.update(examples=[]), "examples: expected a list of at least one entry"),
-        (lambda b: b["examples"][0].update(outputs=[["x"]]), "the tokens of 2 models, got 1"),
-        (lambda b: b["examples"][0].update(reference="x y"), "reference: expected a list"),
-    ],
-)
-def test_explorer_says_what_is_wrong(change, message):
-    found = bins()
-    change(found[2])
-    with pytest.raises(ValueError, match=message):
-        BottleneckExplorer(found)
-
-
-def test_explorer_needs_two_names_and_a_bin_within():
-    with pytest.raises(ValueError, match="names: expected the names of two models"):
-        BottleneckExplorer(bins(), names=["one"])
-    with pytest.raises(ValueError, match="bin: expected a whole number from 0 to 2, got 3"):
-        BottleneckExplorer(bins(), bin=3)
-
-
-def test_explorer_sorts_predictions_into_bins():
-    pairs = [Pair(("s",) * n, (f"t{n}", f"u{i}")) for i, n in enumerate([1, 5, 2, 7, 3, 5, 6])]
-    right = [pair.target for pair in pairs]
-    wrong = [("x",) if len(pair.source) > 2 else pair.target for pair in pairs]
-    explorer = BottleneckExplorer.from_predictions(pairs, wrong, right, (1, 3, 7), examples=2)
-    first, second = explorer.bins
-    assert (first["label"], first["count"], first["accuracy"]) == ("1 to 3", 3, [0.67, 1.0])
-    assert (second["label"], second["count"], second["accuracy"]) == ("4 to 7", 4, [0.0, 1.0])
-    assert [len(e["source"]) for e in second["examples"]] == [5, 7], "the first ones, in order"
-    assert second["examples"][0]["outputs"] == [["x"], ["t5", "u1"]]
-    with pytest.raises(ValueError, match="expected sentences of 8 to 9 tokens, got none"):
-        BottleneckExplorer.from_predictions(pairs, wrong, right, (1, 7, 9))

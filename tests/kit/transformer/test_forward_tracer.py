@@ -4,13 +4,12 @@ import copy
 
 import pytest
 import torch
-from ext import book_widgets
 
+from ext import book_widgets
 from kit.attention_seq2seq.alignment_player import AlignmentPlayer
 from kit.shared import widget as base
 from kit.transformer.forward_tracer import ForwardTracer
 from kit.transformer.packing import pack_model
-from kit.transformer.tracing import stages_of
 from lib.attention import attention_maps
 from lib.checkpoints import load_published
 from lib.data import Pair, Vocabulary, make_batch, tokenise
@@ -60,7 +59,7 @@ def test_maps_guesses_and_lengths_are_the_library_s(published):
         x = model.source_embedding(batch.source)
         assert one["lengths"][0] == pytest.approx(x[0].norm(dim=-1).tolist(), abs=0.006)
         layer = model.encoder.layers[0].self_attention
-        added = layer(x, mask=mask, rotate=model.encoder.positions.rotate) - x
+        added = layer(x, mask=mask) - x
         assert one["changes"][1] == pytest.approx(added[0].norm(dim=-1).tolist(), abs=0.006)
         y = model.decoder(model.target_embedding(batch.target_in), memory, mask)
         assert one["lengths"][names.index("decoder.norm")] == pytest.approx(
@@ -87,18 +86,6 @@ def test_a_post_norm_model_has_no_last_norm():
     (one,) = tracer.sentences
     last = one["guesses"][-2]  # after the last layer: what the projection says
     assert [row[0][0] for row in last] == [row[0][0] for row in one["guesses"][-1]]
-
-
-def test_tracing_leaves_the_model_as_it_was(published):
-    hooks = [h for m in published[0].modules() for h in (*m._forward_hooks, *m._forward_pre_hooks)]
-    assert hooks == []
-
-
-def test_stages_are_those_of_the_model():
-    model = Transformer(Config(29, d_model=6, n_heads=3, d_ff=5, n_layers=3, norm="pre"))
-    for stage in stages_of(3, True):
-        if stage["kind"] != "embed":
-            model.get_submodule(stage["name"])
 
 
 def test_readers_without_scripts_see_what_it_says():
@@ -144,6 +131,21 @@ def test_bad_data_are_refused(path, value, words):
 def test_bad_start_is_refused(start, words):
     with pytest.raises(ValueError, match=words):
         ForwardTracer(*traced(), **start)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n_heads": 4}, "sizes: expected a d_model that n_heads divides, got 6 and 4"),
+        ({"d_ff": 0}, r"sizes\.d_ff: expected a whole number of at least 1, got 0"),
+        ({"n_layers": True}, r"sizes\.n_layers: expected a whole number of at least 1, got True"),
+        ({"pre_norm": 1}, r"sizes\.pre_norm: expected True or False, got 1"),
+    ],
+)
+def test_bad_sizes_are_refused(change, words):
+    sizes, sentences = traced()
+    with pytest.raises(ValueError, match=words):
+        ForwardTracer(sizes | change, sentences)
 
 
 # --- the reader's own sentences ---------------------------------------------------------------
@@ -194,11 +196,12 @@ def test_what_is_offered_to_try_must_be_known_words(ready):
 
 def test_only_its_own_scripts_hold_the_model():
     assert book_widgets.PARTS == base.PARTS
-    other = book_widgets.widget_script("alignment_player", book_widgets.SOURCE)
-    script = book_widgets.widget_script("forward_tracer", book_widgets.SOURCE)
+    folders = book_widgets.widgets()
+    other = book_widgets.widget_script("alignment_player", folders["alignment_player"])
+    script = book_widgets.widget_script("forward_tracer", folders["forward_tracer"])
     for part in ("transformer", "tracing", "weights", "composer"):
         declared = f"const {part} = (() => {{"
         assert script.count(declared) == str(ForwardTracer._esm).count(declared) == 1
         assert declared not in other
         assert declared not in str(AlignmentPlayer._esm)
-        assert declared not in book_widgets.shared_script(book_widgets.SOURCE)
+        assert declared not in book_widgets.shared_script()

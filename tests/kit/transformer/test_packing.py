@@ -8,8 +8,8 @@ import struct
 import numpy as np
 import pytest
 import torch
-from ext import book_widgets
 
+from ext import book_widgets
 from kit.transformer.packing import PackedModel, halves, pack_file, pack_model
 from lib.checkpoints import PUBLISHED, load_published
 from lib.data import Vocabulary

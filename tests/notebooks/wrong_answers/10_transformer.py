@@ -82,7 +82,7 @@ def run(
         own = causal_mask(y.shape[1]) if masked else None
         for layer, each in zip(model.decoder.layers, memories[1:], strict=True):
             read = model.encoder.norm(each) if layer_by_layer else memory
-            y = layer(y, read, mask, own)
+            y = layer(y, read, mask=own, memory_mask=mask)
         y = model.decoder.norm(y) if decoder_norm else y
         return model.projection(y) if project else y
 

@@ -1,0 +1,56 @@
+"""What the build adds to the book: which part has its turn when, and one pass over the built pages.
+
+This is the one extension that `_config.yml` names; the files beside it hold the parts.
+"""
+
+from functools import partial
+from pathlib import Path
+
+from ext import (
+    book_fonts,
+    book_glossary,
+    book_images,
+    book_index,
+    book_library,
+    book_mathml,
+    book_meta,
+    book_pages,
+    book_runs,
+    book_widgets,
+)
+
+
+def finish(app, exception) -> None:
+    """Make the figures light, pass over every page, and cut the fonts to what the pages show."""
+    if exception is not None or app.builder.format != "html":
+        return
+    out = Path(app.outdir)
+    for path in (out / "_images").glob("*.png"):
+        book_images.lighten(path)
+    options = (out / "_static" / book_pages.OPTIONS).read_text(encoding="utf-8")
+    steps = (
+        partial(book_pages.place_images, sizes=book_images.picture_sizes(out)),
+        partial(book_pages.keep_used, options=options),
+        partial(book_pages.link_pdf, size=book_pages.pdf_size(out)),
+    )
+    book_fonts.cut_all(out / "_static", book_pages.rewrite(out, steps))
+    book_meta.write_sitemap(out, app.config.html_baseurl, app.env.found_docs)
+
+
+def setup(app):
+    math = (book_mathml.visit_inline, None), (book_mathml.visit_block, None)
+    app.add_html_math_renderer("mathml", *math)
+    link = (book_glossary.visit_link, book_glossary.depart_link)
+    app.add_node(book_glossary.term_link, html=link)
+    app.add_directive("book-index", book_index.BookIndex)
+    app.add_directive("chapter-runs", book_runs.ChapterRuns)
+    app.add_directive("library", book_library.Library)
+    app.add_directive("widget", book_widgets.StoredWidget)
+    app.connect("builder-inited", book_widgets.on_builder)
+    app.connect("doctree-read", book_glossary.on_read)
+    app.connect("doctree-read", book_library.on_read)
+    app.connect("doctree-resolved", book_glossary.on_resolved)
+    app.connect("html-page-context", book_widgets.on_page)
+    app.connect("html-page-context", book_meta.on_page)
+    app.connect("build-finished", finish)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,197 @@
+"""Makes the page "The library": the directive `{library}` lists what book/lib offers.
+
+For each module, in the order in which the chapters build its parts, stand its first sentence and
+its functions and classes: signature, first sentence, the chapter that builds it, and its listing.
+All of it is read from the sources; nothing is imported. A chapter builds a name if it prints its
+source with `show_source`; a name that none prints is built by the first chapter whose code uses it,
+or whose text names it. The table book/library.yml holds the exceptions.
+"""
+
+import ast
+import json
+import re
+from pathlib import Path
+from statistics import median_low
+from typing import NamedTuple
+
+import yaml
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+SHOWN = re.compile(r"show_source\(([\w.]+)\)")
+
+
+class Chapter(NamedTuple):
+    """What a chapter does with the library; a name stands with its module, as "masks.fit_mask"."""
+
+    number: int
+    page: str
+    used: set[str]  # by its code
+    shown: dict[str, str]  # the names whose source it prints, and what it gave to `show_source`
+    named: str  # all that its text writes as code
+
+
+class Name(NamedTuple):
+    """A public function or class of the library."""
+
+    full: str
+    signature: str
+    summary: str
+    line: int
+    chapter: Chapter | None
+
+
+class Module(NamedTuple):
+    """A module of the library, with its public names in the order of its text."""
+
+    name: str
+    summary: str
+    names: list[Name]
+
+    def place(self) -> tuple[int, str]:
+        """For sorting: the chapter by which half of its names are built."""
+        numbers = [name.chapter.number for name in self.names if name.chapter]
+        return median_low(numbers or [99]), self.name
+
+
+def read_chapter(path: Path) -> Chapter:
+    """Find in a notebook what it imports from the library, uses, shows and names."""
+    text = {"code": "", "markdown": ""}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        text[cell["cell_type"]] += "".join(cell["source"]) + "\n"
+    code = list(ast.walk(ast.parse(text["code"])))
+    imported = {
+        alias.asname or alias.name: f"{node.module[4:]}.{alias.name}"
+        for node in code
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("lib.")
+        for alias in node.names
+    }
+    used = {imported[n.id] for n in code if isinstance(n, ast.Name) and n.id in imported}
+    shown = {thing: imported.get(thing.split(".")[0]) for thing in SHOWN.findall(text["code"])}
+    return Chapter(
+        int(path.name[:2]),
+        path.stem,
+        used,
+        {full: thing for thing, full in shown.items() if full},
+        " ".join(re.findall(r"`[^`\n]+`", text["markdown"])),
+    )
+
+
+def first_sentence(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
+    paragraph = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
+    return re.match(r".*?[.!?](?= [A-Z`]|$)|.*", paragraph).group()
+
+
+def signature(node: ast.FunctionDef | ast.ClassDef, classes: dict[str, ast.ClassDef]) -> str:
+    """The arguments as the source writes them; of a class, those that make one.
+
+    Args: classes, in which a class that has none of its own finds those of its base.
+    """
+    if isinstance(node, ast.FunctionDef):
+        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+        return f"({ast.unparse(node.args)}){returns}"
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef) and part.name == "__init__":
+            return re.sub(r"^\(self(, )?", "(", f"({ast.unparse(part.args)})")
+    fields = [ast.unparse(part) for part in node.body if isinstance(part, ast.AnnAssign)]
+    base = classes.get(ast.unparse(node.bases[0])) if node.bases else None
+    if base and not fields:
+        return signature(base, classes)
+    return f"({', '.join(field for field in fields if 'ClassVar' not in field)})"
+
+
+def builder(full: str, chapters: list[Chapter], exceptions: dict[str, int]) -> Chapter | None:
+    """The chapter that builds a name; None if none uses or names it."""
+    word = re.compile(rf"\b{full.split('.')[1]}\b")
+    rules = (
+        lambda chapter: chapter.number == exceptions.get(full),
+        lambda chapter: full in chapter.shown,
+        lambda chapter: full in chapter.used or word.search(chapter.named),
+    )
+    return next((chapter for rule in rules for chapter in chapters if rule(chapter)), None)
+
+
+def read_library(book: Path) -> list[Module]:
+    """The modules in the folder `book`/lib, in the order in which the chapters build them."""
+    chapters = [read_chapter(path) for path in sorted(book.glob("[0-9]*.ipynb"))]
+    exceptions = yaml.safe_load((book / "library.yml").read_text(encoding="utf-8"))
+    modules = []
+    for path in book.glob("lib/[!_]*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        defined = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+        classes = {node.name: node for node in defined if isinstance(node, ast.ClassDef)}
+        names = []
+        for node in defined:
+            if not node.name.startswith("_"):
+                full = f"{path.stem}.{node.name}"
+                chapter = builder(full, chapters, exceptions)
+                arguments = signature(node, classes)
+                names.append(Name(full, arguments, first_sentence(node), node.lineno, chapter))
+        modules.append(Module(path.stem, first_sentence(tree), names))
+    return sorted(modules, key=Module.place)
+
+
+def anchor(thing: str) -> str:
+    """The identifier of the cell that shows the source of `thing`."""
+    return f"listing-{nodes.make_id(thing)}"
+
+
+def on_read(app, doctree) -> None:
+    """Give each cell of a chapter that shows source its identifier."""
+    for cell in doctree.findall(nodes.container):
+        source = cell.next_node(nodes.literal_block) if "cell" in cell["classes"] else None
+        if source is not None:
+            cell["ids"] += map(anchor, SHOWN.findall(source.astext()))
+
+
+def prose(sentence: str) -> list[nodes.Node]:
+    """A sentence of a docstring; what stands in backticks is code."""
+    pieces = enumerate(re.split(r"`([^`]*)`", sentence))
+    return [nodes.literal(text=one) if at % 2 else nodes.Text(one) for at, one in pieces if one]
+
+
+def link(text: str, uri: str) -> nodes.reference:
+    return nodes.reference("", "", *prose(text), refuri=uri, internal="//" not in uri)
+
+
+def item(name: Name, file: str) -> nodes.definition_list_item:
+    """A name, its signature, its sentence, and its links; `file` is the address of its source."""
+    places = []
+    if name.chapter:
+        page = f"{name.chapter.page}.html"
+        places.append(link(f"Chapter {name.chapter.number}", page))
+        shown = name.chapter.shown.get(name.full)
+        if shown:
+            method = shown.partition(".")[2]
+            label = f"listing of `{method}`" if method else "listing"
+            places.append(link(label, f"{page}#{anchor(shown)}"))
+    if len(places) < 2:
+        places.append(link("source", f"{file}#L{name.line}"))
+    links = nodes.paragraph(classes=["library-links"])
+    for place in places:
+        links += [nodes.Text(" · "), place] if len(links) else [place]
+    term = nodes.term("", "", nodes.literal(text=name.full.split(".")[1]), ids=[name.full])
+    arguments = re.sub(r"' ?([^']*)'", r'"\1"', name.signature)  # quoted as in the source
+    term += nodes.literal(text=arguments, classes=["library-signature"])
+    summary = nodes.paragraph("", "", *prose(name.summary))
+    return nodes.definition_list_item("", term, nodes.definition("", summary, links))
+
+
+class Library(SphinxDirective):
+    """A section for each module: its sentence, and a list of its names."""
+
+    def run(self) -> list[nodes.Node]:
+        book = Path(self.env.doc2path(self.env.docname)).parent
+        for path in (*book.glob("lib/*.py"), *book.glob("[0-9]*.ipynb"), book / "library.yml"):
+            self.env.note_dependency(str(path))
+        theme = self.config.html_theme_options
+        lib = f"{theme['repository_url']}/blob/{theme['repository_branch']}/book/lib"
+        sections = []
+        for module in read_library(book):
+            title = nodes.title("", "", nodes.literal(text=f"lib.{module.name}"))
+            summary = nodes.paragraph("", "", *prose(module.summary))
+            items = (item(name, f"{lib}/{module.name}.py") for name in module.names)
+            names = nodes.definition_list("", *items, classes=["library"])
+            identifier = f"lib-{module.name.replace('_', '-')}"
+            sections.append(nodes.section("", title, summary, names, ids=[identifier]))
+        return sections

@@ -1,0 +1,209 @@
+"""Measure the house: how big the library is, who uses it, and which imports break the rule.
+
+    python scripts/house.py                  (make house)
+
+Everything but the last line is read from syntax trees. tests/test_house.py holds the book to the
+rules; here stand the facts that they are made of. Each function takes the repository's folder.
+"""
+
+import ast
+import functools
+import io
+import json
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("lib", "kit", "train")
+OWN = (*PACKAGES, "ext", "tests", "benchmarks", "scripts")
+# A chapter shows the command line and so imports its options.
+ALSO_ALLOWED = {"training": ("train.options",)}
+
+
+def chapters(root: Path = ROOT) -> dict[str, Path]:
+    """Each chapter's name, as its kit is called, and its notebook."""
+    return {path.stem[3:]: path for path in sorted((root / "book").glob("[0-9][0-9]_*.ipynb"))}
+
+
+def modules(root: Path = ROOT) -> dict[str, Path]:
+    """Each module of lib, kit and train by its dotted name; a package by that of its folder."""
+    book = root / "book"
+    found = {}
+    for package in PACKAGES:
+        for path in sorted((book / package).rglob("*.py")):
+            parts = path.relative_to(book).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def code_of(path: Path) -> str:
+    """The source of a module, or of a notebook's code cells."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".ipynb":
+        return text
+    cells = json.loads(text)["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+
+@functools.cache
+def parsed(text: str, name: str) -> ast.Module:
+    """The tree of a source, kept by its text: a file that changes is read again."""
+    return ast.parse(text, name)
+
+
+def tree_of(path: Path) -> ast.Module:
+    return parsed(code_of(path), str(path))
+
+
+def imported(name: str, path: Path, known: set[str]) -> set[str]:
+    """What the module `name` imports of this repository, as dotted names; of a package the modules
+    that it takes out of it. An import inside a function counts, and so does import_module("lib.x").
+    """
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    found = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            folder = package[: len(package) + 1 - node.level] if node.level else ()
+            base = ".".join((*folder, *filter(None, [node.module])))
+            submodules = {f"{base}.{alias.name}" for alias in node.names} & known
+            found |= submodules or {base}
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            function = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if function in ("import_module", "__import__"):
+                found.add(str(node.args[0].value))
+    return {other for other in found if other.split(".")[0] in OWN}
+
+
+def within(name: str, packages: tuple[str, ...]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def allowed(module: str) -> tuple[str, ...]:
+    """What a module may import of this repository."""
+    package, *rest = module.split(".")
+    if package == "lib":
+        return ("lib",)
+    if package == "train":
+        return ("train", "lib")
+    return ("lib", "kit.shared", *([f"kit.{rest[0]}"] if rest else []))
+
+
+def import_graph(root: Path = ROOT) -> dict[str, set[str]]:
+    """What each module, and each chapter by its file's name, imports of this repository."""
+    known = modules(root)
+    files = known | {path.name: path for path in chapters(root).values()}
+    return {name: imported(name, path, set(known)) for name, path in files.items()}
+
+
+def forbidden_imports(root: Path = ROOT) -> list[str]:
+    """The imports that do not point down: notebook, kit.<chapter>, kit.shared, lib; train, lib."""
+    by_file = {path.name: name for name, path in chapters(root).items()}
+    found = []
+    for name, imports in import_graph(root).items():
+        if name in by_file:
+            chapter = by_file[name]
+            may = ("lib", "kit.shared", f"kit.{chapter}", *ALSO_ALLOWED.get(chapter, ()))
+        else:
+            may = allowed(name)
+        found += [f"{name} imports {other}" for other in sorted(imports) if not within(other, may)]
+    return found
+
+
+def users(root: Path = ROOT) -> dict[str, tuple[list[str], list[str]]]:
+    """For each module of lib the chapters that import it, themselves or in their kit, and the other
+    modules that do: of lib, of kit.shared and of train.
+    """
+    graph = import_graph(root)
+    of_chapter = {
+        name: {path.name, *(m for m in graph if within(m, (f"kit.{name}",)))}
+        for name, path in chapters(root).items()
+    }
+    found = {}
+    for module in modules(root):
+        if not module.startswith("lib."):
+            continue
+        importers = {name for name, imports in graph.items() if module in imports}
+        others = [
+            name for name in sorted(importers) if within(name, ("lib", "kit.shared", "train"))
+        ]
+        found[module] = ([c for c, parts in of_chapter.items() if parts & importers], others)
+    return found
+
+
+def docstring_lines(tree: ast.Module) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            value = first.value if isinstance(first, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield from range(first.lineno, first.end_lineno + 1)
+
+
+def lines_of_code(path: Path) -> int:
+    """The lines that hold code: not blank, no comment, no docstring."""
+    silent = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(code_of(path)).readline):
+        if token.type not in (*silent, tokenize.ENDMARKER):
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return len(lines - set(docstring_lines(tree_of(path))))
+
+
+def lines(paths: list[Path]) -> int:
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
+def path_to_softmax(root: Path = ROOT) -> list[str]:
+    """The files of lib on the way from a Transformer's call to the softmax of its attention, in
+    the order in which a reader meets them. The weights are asked for: without, torch computes it.
+    """
+    sys.path.insert(0, str(root / "book"))
+    import torch
+
+    from lib.attention import attention_maps
+    from lib.transformer import Config, Transformer
+
+    model = Transformer(Config(7, 11, d_model=6, n_heads=2, d_ff=5, n_layers=1))
+    softmax, found = torch.Tensor.softmax, []
+
+    def watched(*inputs: object, **options: object) -> torch.Tensor:
+        frame, files = sys._getframe(1), []
+        while frame is not None:
+            path = Path(frame.f_code.co_filename)
+            if path.parent == root / "book" / "lib":
+                files.append(path.name)
+            if frame.f_locals.get("self") is model:
+                found.extend(reversed(files))
+                break
+            frame = frame.f_back
+        return softmax(*inputs, **options)
+
+    with mock.patch.object(torch.Tensor, "softmax", watched):
+        attention_maps(model, torch.ones(1, 3).long(), torch.tensor([3]), torch.ones(1, 2).long())
+    return list(dict.fromkeys(found))
+
+
+def main() -> None:
+    lib = sorted((ROOT / "book" / "lib").rglob("*.py"))
+    print(f"lib: {len(lib)} files, {lines(lib)} lines\n")
+    names = {name: path for name, path in modules().items() if name.startswith("lib.")}
+    numbers = {name: path.name[:2] for name, path in chapters().items()}
+    print(f"{'module':18}{'lines':>6}{'code':>6}  used by chapters; by modules")
+    for name, (in_chapters, in_modules) in users().items():
+        sizes = f"{lines([names[name]]):6}{lines_of_code(names[name]):6}"
+        who = f"{' '.join(numbers[c] for c in in_chapters) or '-'}; {' '.join(in_modules) or '-'}"
+        print(f"{name:18}{sizes}  {who}")
+    against = forbidden_imports()
+    print("\n".join([f"\nimports against the rule: {len(against)}", *against]))
+    total = sorted((ROOT / "book").rglob("*.py"))
+    print(f"Python in book: {len(total)} files, {lines(total)} lines")
+    print(f"files of lib from Transformer(...) to the softmax: {', '.join(path_to_softmax())}")
+
+
+if __name__ == "__main__":
+    main()

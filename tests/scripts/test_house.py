@@ -1,0 +1,69 @@
+"""What `make house` measures, on small files whose answer is known, and on the book."""
+
+import pytest
+
+from scripts import house
+
+
+def test_lines_of_code_leave_out_what_is_silent(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(
+        '"""A docstring\n\nof three lines."""\n\n'
+        "# a comment\n"
+        "import math  # another\n\n"
+        "def f(x):\n"
+        '    """One more."""\n'
+        "    text = '''two\nlines'''\n"
+        "    return (\n        x\n        # inside\n    )\n",
+        encoding="utf-8",
+    )
+    assert house.lines_of_code(path) == 1 + 1 + 2 + 3
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "wanted"),
+    [
+        ("kit.masking.plots", "from lib.masks import causal_mask", {"lib.masks"}),
+        ("kit.masking.plots", "from lib import masks", {"lib.masks"}),
+        ("kit.masking.plots", "from lib import unknown", {"lib"}),
+        ("kit.masking.plots", "import lib.masks as m, torch", {"lib.masks"}),
+        ("kit.masking.plots", "from .checks import check", {"kit.masking.checks"}),
+        ("kit.masking.plots", "from ..shared import axes", {"kit.shared.axes"}),
+        ("kit.masking.plots", "def f():\n    import tests.paths", {"tests.paths"}),
+        ("kit.masking.plots", "importlib.import_module('kit.shared.axes')", {"kit.shared.axes"}),
+        ("kit.masking.plots", "from libcst import lib", set()),
+        ("kit.masking", "from . import checks", {"kit.masking.checks"}),
+    ],
+)
+def test_imports_are_found_in_every_form(name, source, wanted, tmp_path):
+    path = tmp_path / ("__init__.py" if name == "kit.masking" else "plots.py")
+    path.write_text(source, encoding="utf-8")
+    known = {"lib", "lib.masks", "kit.masking.checks", "kit.shared.axes"}
+    assert house.imported(name, path, known) == wanted
+
+
+def test_a_name_within_a_package_is_not_one_that_begins_alike():
+    assert house.within("kit.masking.checks", ("kit.masking",))
+    assert not house.within("kit.masking_more.checks", ("kit.masking",))
+
+
+def test_users_of_the_library_as_the_book_has_them():
+    users = house.users()
+    assert "masking" in users["lib.masks"][0]
+    assert "lib.attention" in users["lib.masks"][1]
+    assert not any(name.startswith("kit.masking") for name in users["lib.masks"][1])
+
+
+def test_the_way_to_the_softmax_is_short():
+    files = house.path_to_softmax()
+    assert files[0] == "transformer.py"
+    assert files[-1] == "attention.py"
+    assert len(files) <= 4
+
+
+def test_main_prints_every_bar(capsys):
+    house.main()
+    printed = capsys.readouterr().out
+    for line in ("lib: ", "used by chapters", "imports against the rule: ", "Python in book: "):
+        assert line in printed
+    assert "from Transformer(...) to the softmax: transformer.py" in printed
