@@ -1,19 +1,22 @@
 """Run the unit tests and the notebooks as other machines would: `make portable`.
 
-    python scripts/portable.py                       everything that this machine can do
-    python scripts/portable.py --list                what that is
+    python scripts/portable.py                       each thing that this machine can do, once
+    python scripts/portable.py --full                all their combinations on the first Python
+    python scripts/portable.py --list                what would run
     python scripts/portable.py --python 3.12         one Python
     python scripts/portable.py --only avx2           the configurations with this in their name
     python scripts/portable.py --suite unit          the unit tests alone
     python scripts/portable.py --set-up              make the environments and run nothing
 
 A stored output must hold on every processor and with every number of threads. So on the Python of
-.venv the processor is held to each instruction set that it has, with one thread and with two. Each
-other Python runs once, as the machine is, in an environment of its own: .venv-3.12 and so on. What
-this machine lacks is named. A failure stops nothing; a table at the end has a line for each run.
+.venv the processor is held to each instruction set that it has, and each other Python runs as the
+machine is, in an environment of its own: .venv-3.12 and so on. One thread and two take turns; with
+--full each instruction set runs with both. What this machine lacks is named. A failure stops
+nothing; a table at the end has a line for each run.
 """
 
 import argparse
+import itertools
 import os
 import re
 import shutil
@@ -83,14 +86,23 @@ def offered(native: str) -> list[str]:
     return names[: names.index(known) + 1]
 
 
-def plan(default: str, others: Sequence[str], capabilities: Iterable[str]) -> list[Configuration]:
-    """Every capability with every number of threads on one Python, the others once each."""
+def plan(
+    default: str, others: Sequence[str], capabilities: Iterable[str], *, full: bool = False
+) -> list[Configuration]:
+    """Every capability on one Python and every other Python, with one thread and two in turn.
+
+    With `full`, every capability with every number of threads on the one Python.
+    """
+    turns = itertools.cycle(THREADS)
     runs = [
         Configuration(default, ".venv", capability, threads)
         for capability in capabilities
-        for threads in THREADS
+        for threads in (THREADS if full else [next(turns)])
     ]
-    return runs + [Configuration(python, f".venv-{python}", None, 1) for python in others]
+    return runs + [
+        Configuration(python, f".venv-{python}", None, 1 if full else next(turns))
+        for python in others
+    ]
 
 
 def chosen(
@@ -237,6 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--python", action="append", default=[], help="such as 3.12; may repeat")
     parser.add_argument("--only", action="append", default=[], help="such as avx2 or '2 threads'")
+    parser.add_argument("--full", action="store_true", help="every instruction set, all threads")
     parser.add_argument("--suite", choices=SUITES, help="default: both")
     parser.add_argument("--list", action="store_true", help="say what would run")
     parser.add_argument("--set-up", action="store_true", help="make the environments and stop")
@@ -264,7 +277,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for version in options.python
         if version not in (*PYTHONS, default)
     ]
-    runs = chosen(plan(default, ready, capabilities), options.python, options.only)
+    planned = plan(default, ready, capabilities, full=options.full)
+    runs = chosen(planned, options.python, options.only)
     if options.list or options.set_up:
         print("\n".join([*(run.name for run in runs), *missing]))
         return 0

@@ -22,7 +22,7 @@ def test_a_processor_is_asked_for_no_more_than_it_has(native, names):
 
 
 def test_plan_crosses_capability_and_threads_on_one_python_alone():
-    runs = plan("3.11", ["3.12", "3.13"], ["default", "avx2"])
+    runs = plan("3.11", ["3.12", "3.13"], ["default", "avx2"], full=True)
     assert [run.name for run in runs] == [
         "3.11 default, 1 thread",
         "3.11 default, 2 threads",
@@ -32,6 +32,17 @@ def test_plan_crosses_capability_and_threads_on_one_python_alone():
         "3.13 as it is, 1 thread",
     ]
     assert [run.venv for run in runs] == [".venv"] * 4 + [".venv-3.12", ".venv-3.13"]
+
+
+def test_a_short_plan_takes_each_capability_each_python_and_each_thread_count():
+    runs = plan("3.11", ["3.12", "3.13"], ["default", "avx2", "avx512"])
+    assert [run.name for run in runs] == [
+        "3.11 default, 1 thread",
+        "3.11 avx2, 2 threads",
+        "3.11 avx512, 1 thread",
+        "3.12 as it is, 2 threads",
+        "3.13 as it is, 1 thread",
+    ]
 
 
 def test_a_capability_is_set_for_every_library_that_multiplies():
@@ -58,7 +69,7 @@ def test_a_capability_is_set_for_every_library_that_multiplies():
     ],
 )
 def test_a_part_can_be_chosen(pythons, words, names):
-    runs = plan("3.11", ["3.12"], ["default", "avx2"])
+    runs = plan("3.11", ["3.12"], ["default", "avx2"], full=True)
     assert [run.name for run in portable.chosen(runs, pythons, words)] == names
 
 
@@ -78,7 +89,7 @@ def test_the_last_line_of_pytest_is_read(output, wanted):
     assert counts(output) == wanted
 
 
-FIRST, SECOND = plan("3.11", ["3.12"], ["avx2"])[1:]
+FIRST, SECOND = plan("3.11", ["3.12"], ["avx2"], full=True)[1:]
 
 
 def test_table_has_a_line_for_each_configuration():
@@ -133,7 +144,7 @@ def test_suite_is_run_by_make_with_its_settings_and_logged(monkeypatch, tmp_path
 
 
 def test_every_log_has_its_own_file():
-    runs = plan("3.11", ["3.12", "3.13"], ["default", "avx2", "avx512"])
+    runs = plan("3.11", ["3.12", "3.13"], ["default", "avx2", "avx512"], full=True)
     logs = {portable.log_of(run, suite) for run in runs for suite in portable.SUITES}
     assert len(logs) == 2 * len(runs)
     assert portable.log_of(FIRST, "unit").name == "3.11-avx2-2-threads.unit.log"
@@ -172,7 +183,7 @@ def test_main_says_what_is_left_out_and_fails_with_a_failure(monkeypatch, capsys
     answers = {portable.ASK_VERSION: "3.11", portable.ASK_CAPABILITY: "AVX2"}
     monkeypatch.setattr(portable, "ask", lambda python, code: answers[code])
     monkeypatch.setattr(portable, "find_python", lambda version: None)
-    assert portable.main(["--list", "--only", "2 threads"]) == 0
+    assert portable.main(["--list", "--full", "--only", "2 threads"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "3.11 default, 2 threads",
         "3.11 avx2, 2 threads",

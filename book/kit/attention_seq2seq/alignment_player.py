@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
 
 from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
-from lib.data import BOS, EOS, Pair, Vocabulary
+from lib.data import EOS, Pair, Vocabulary
+from lib.decoding import decode
 
 ROW_TOLERANCE = 0.05  # rounding to three digits moves the sum of a row by far less
 
@@ -44,7 +44,7 @@ class AlignmentPlayer(BookWidget):
     @torch.no_grad()
     def from_model(
         cls,
-        model: nn.Module,
+        model: Any,
         pairs: Sequence[Pair],
         source_vocab: Vocabulary,
         target_vocab: Vocabulary,
@@ -58,38 +58,34 @@ class AlignmentPlayer(BookWidget):
         k, how many candidates to keep for each token.
         Errors: ValueError for a model without weights.
         """
-        was_training = model.training
-        model.eval()
         device = next(model.parameters()).device
-        sentences = []
+        sentences, candidates = [], []
+
+        def likeliest(logits: torch.Tensor) -> torch.Tensor:
+            best = logits[0].softmax(dim=-1).topk(k)
+            words = [target_vocab.tokens[i] for i in best.indices.tolist()]
+            candidates.append(list(zip(words, best.values.tolist(), strict=True)))
+            return best.indices[:1]
+
         for pair in pairs:
             source = torch.tensor([[*source_vocab.encode(pair.source), EOS]], device=device)
-            state = model.start(source, torch.tensor([source.shape[1]], device=device))
-            token = source.new_full((1,), BOS)
-            output, rows, candidates = [], [], []
-            while len(output) < max_length and token.item() != EOS:
-                logits, weights, state = model.step(token, state)
-                if weights is None:
-                    raise ValueError(
-                        "expected a model whose steps return weights over the source, got None; "
-                        "use one with attention"
-                    )
-                best = logits[0].softmax(dim=-1).topk(k)
-                token = best.indices[:1]
-                words = [target_vocab.tokens[i] for i in best.indices.tolist()]
-                output.append(words[0])
-                rows.append(weights[0].tolist())
-                candidates.append(list(zip(words, best.values.tolist(), strict=True)))
+            length = torch.tensor([source.shape[1]], device=device)
+            candidates.clear()
+            _, maps = decode(model, source, length, max_length, likeliest)
+            if maps is None:
+                raise ValueError(
+                    "expected a model whose steps return weights over the source, got None; "
+                    "use one with attention"
+                )
             sentences.append(
                 {
                     "source": [*pair.source, target_vocab.tokens[EOS]],
-                    "output": output,
+                    "output": [words[0][0] for words in candidates],
                     "reference": [*pair.target, target_vocab.tokens[EOS]],
-                    "weights": rows,
-                    "candidates": candidates,
+                    "weights": maps[0].tolist(),
+                    "candidates": list(candidates),
                 }
             )
-        model.train(was_training)
         return cls(sentences)
 
     def summary(self) -> str:

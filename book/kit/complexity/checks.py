@@ -71,7 +71,7 @@ def check_dilated_path(layers: Callable[[int, int], int]) -> Steps:
 
 
 @check("local attention")
-def check_local_attention(local: Callable[[Tensor, Tensor, Tensor, int], Tensor]) -> Steps:
+def check_local_attention(local: Callable[..., Tensor]) -> Steps:
     """Check local(query, key, value, radius): attention to a window, at a cost linear in time.
 
     Shapes: query and key (time, d_k), value (time, d_v); returns (time, d_v).

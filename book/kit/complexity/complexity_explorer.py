@@ -43,7 +43,7 @@ class ComplexityExplorer(BookWidget):
     lengths = domain.Fixed(n.options)
     widths = domain.Fixed(d.options)
     radii = domain.Fixed(radius.options)
-    kernels = domain.Fixed([k.options[0], k.options[-1]])  # least and most
+    kernels = domain.Fixed([KERNELS[0], KERNELS[-1]])  # least and most
 
     def costs(self) -> dict[str, Cost]:
         """What each layer costs at the sizes set, from `kit.complexity.costs`."""

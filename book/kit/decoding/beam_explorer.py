@@ -85,7 +85,7 @@ def _tree(name: Any, rows: Any, max_length: int) -> dict[str, Any]:
     try:
         PrefixTable(rows)
         tree: dict[str, Any] = {"name": name, "tokens": [], "parents": [], "log_p": []}
-        waiting = [((), -1)]
+        waiting: list[tuple[tuple[str, ...], int]] = [((), -1)]
         for prefix, parent in waiting:
             total = sum(rows[prefix].values())
             for word, p in sorted(rows[prefix].items(), key=lambda one: -one[1]):

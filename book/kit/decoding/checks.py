@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from kit.shared.checks import Steps, check, close, expect, expect_tensor, refuse, require
+from kit.shared.checks import Faults, Steps, check, close, expect, expect_tensor, refuse, require
 from lib.data import BOS, EOS, PAD
 
 # What the scripted model wants to say; it talks on after its end.
@@ -116,7 +116,7 @@ def check_nucleus(nucleus: Callable[[Tensor, float, float], Float[Tensor, " voca
             got = expect_tensor(nucleus(chances.log() + 7, p, temperature), (5,)).double()
             cut = [i for i in range(5) if i not in kept]
             want = tempered[kept] / tempered[kept].sum()
-            faults = {
+            faults: Faults = {
                 f"the kept set crosses p, {kept}; {got}": not (got[kept] > 0).all(),
                 f"expected 0 for tokens {cut}, got {got.tolist()}": got[cut].any(),
                 f"sum {got.sum():.3f}, not 1": not close(got.sum(), 1.0),

@@ -38,8 +38,8 @@ def check_lookup_gradient(gradient: Callable[[Tensor, Tensor, int], Tensor]) -> 
         tokens = torch.arange(math.prod(shape)).view(shape) % 5 + 1  # some stand there twice
         tokens[0, -1] = vocab - 1
         upstream, weight = normals((*shape, d_model), (vocab, d_model))
-        (F.embedding(tokens, weight.requires_grad_()) * factor * upstream).sum().backward()
-        wanted = weight.grad
+        total = (F.embedding(tokens, weight.requires_grad_()) * factor * upstream).sum()
+        (wanted,) = torch.autograd.grad(total, weight)
         what = f"a tensor of the shape {(vocab, d_model)}"
         got = expect_tensor(gradient(tokens, upstream, vocab), (vocab, d_model), what)
         unseen = [i for i in range(vocab) if i not in tokens]
@@ -130,8 +130,8 @@ def check_smoothed_loss(loss: Callable[[Tensor, Tensor, float], Tensor]) -> Step
         flat = logits.flatten(0, 1), target.flatten()
         return F.cross_entropy(*flat, ignore_index=ignored, label_smoothing=smoothing)
 
-    def run(*inputs: object) -> Tensor:
-        return expect_tensor(loss(*inputs), (), "a tensor with one number")
+    def run(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
+        return expect_tensor(loss(logits, target, smoothing), (), "a tensor with one number")
 
     logits = 2 * normal(3, 5, 7)
     target = torch.tensor([[2, 3, 4, 5, 6], [6, 2, PAD, PAD, PAD], [5, PAD, PAD, PAD, PAD]])

@@ -29,7 +29,7 @@ class TiedSoftmaxExplorer(BookWidget):
     _module = "tied_softmax"
     tokens = domain.Fixed()
     vectors = domain.Fixed()  # token x entry
-    edited = domain.State("", lambda self, *new: domain.moved(*new, self.tokens, 2, LIMIT))
+    edited = domain.State("", lambda self, new, at: domain.moved(new, at, self.tokens, 2, LIMIT))
     state_1 = domain.Number(0.0, -LIMIT, LIMIT)
     state_2 = domain.Number(0.0, -LIMIT, LIMIT)
     target = domain.Choice("", lambda self: self.tokens)

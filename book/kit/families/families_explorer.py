@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
 
 from kit.families.families import causal_prefix_mask, guess, joined
 from kit.shared import domain
@@ -54,7 +53,7 @@ class FamiliesExplorer(BookWidget):
     @torch.no_grad()
     def from_models(
         cls,
-        models: Mapping[str, nn.Module],
+        models: Mapping[str, Any],
         pairs: Sequence[Pair],
         vocab: Vocabulary,
         *,
@@ -77,12 +76,11 @@ class FamiliesExplorer(BookWidget):
         sentences = []
         for pair in pairs:
             row = joined(make_batch([pair], vocab, vocab))
-            prefix, time = len(pair.source) + 2, row.shape[1]
-            places = range(1, time)
+            prefix, places = len(pair.source) + 2, range(1, row.shape[1])
             one = {"tokens": [vocab.tokens[i] for i in row[0].tolist()], "prefix": prefix}
             for kind in FAMILIES[:2]:
                 said = [[], *(best(guess(models[kind], kind, row, t)[0]) for t in places)]
-                asked = kind == "decoder-only" or row[0] > EOS  # an end is never hidden
+                asked = row[0] > EOS  # an end is never hidden
                 one[kind] = [
                     g if kind == "decoder-only" or asked[t] else [] for t, g in enumerate(said)
                 ]

@@ -17,6 +17,7 @@ from kit.shared.checks import (
     require_close,
 )
 from kit.shared.measure import influence
+from lib.layers import in_mode
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -50,17 +51,17 @@ def check_masked_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Te
 
     mask[2] = False
     for dtype in DTYPES:
-        inputs = [x.to(dtype).requires_grad_() for x in (query, key, value)]
-        output = attend(*inputs, mask)
+        q, k, v = inputs = [x.to(dtype).requires_grad_() for x in (query, key, value)]
+        output = attend(q, k, v, mask)
         row = output[2].tolist()
         yield {
             f"NaN in {dtype}: no key is left for query 2": output.isnan().any(),
             "query 2 may attend to nothing, so its output "
             f"must be 0; in {dtype} it is {row}": output[2].any(),
         }
-        output.sum().backward()
-        for name, x in zip(("query", "key", "value"), inputs, strict=True):
-            require(not x.grad.isnan().any(), f"NaN in the gradient of the {name} in {dtype}")
+        gradients = torch.autograd.grad(output.sum(), inputs)
+        for name, gradient in zip(("query", "key", "value"), gradients, strict=True):
+            require(not gradient.isnan().any(), f"NaN in the gradient of the {name} in {dtype}")
     yield "a row without keys is zero, never NaN, in three precisions, forward and backward"
 
 
@@ -83,13 +84,10 @@ def check_nothing_leaks(
         torch.manual_seed(0)  # the same dropout each time
         return function(x)
 
-    is_module = isinstance(function, nn.Module)
-    mode_before = function.training if is_module else None
-    modes = {" in training": True, " in use": False} if is_module else {"": None}
-    try:
-        for where, training in modes.items():
-            if is_module:
-                function.train(training)
+    module = function if isinstance(function, nn.Module) else nn.Identity()
+    modes = {" in training": True, " in use": False} if module is function else {"": True}
+    for where, training in modes.items():
+        with in_mode(module, training=training):
             leaks = (influence(run, x) & ~mask).nonzero().tolist()
             first = f"output {leaks[:1]} (query, key) feels an input it may not see{where}"
             require(not leaks, first)
@@ -99,9 +97,6 @@ def check_nothing_leaks(
                     after = run(torch.where(allowed[:, None], x, 3 - 2 * x))
                     felt = f"output {i} changed with inputs that it may not see{where}"
                     require(torch.equal(after[i], before[i]), felt)
-    finally:
-        if is_module:
-            function.train(mode_before)
     yield "the Jacobian is exactly zero where masked"
     yield "no bit changes with a masked input"
 
@@ -169,8 +164,8 @@ def check_masked_softmax(softmax: Callable[[Tensor, Tensor], Tensor]) -> Steps:
                 tolerance=1e-2,
             )
         require(weights.requires_grad, "no gradient: the weights are cut off from the scores")
-        (weights * torch.tensor([1, 2, 3])).sum().backward()
-        require(bool(x.grad.isfinite().all()), f"NaN in the gradient in {dtype}")
+        (gradient,) = torch.autograd.grad((weights * torch.tensor([1, 2, 3])).sum(), x)
+        require(bool(gradient.isfinite().all()), f"NaN in the gradient in {dtype}")
     yield "a softmax over the allowed keys alone, however low their scores"
     yield "a row without a key is zero"
     yield "finite in float32, bfloat16 and float16, forward and backward"
@@ -211,7 +206,7 @@ def _require_equal(mask: Tensor, want: list, rule: str) -> None:
         )
 
 
-def _boolean(mask: object, shape: tuple[int, ...] | None = None) -> Tensor:
-    expect(mask, Tensor, "a boolean tensor")
+def _boolean(answer: object, shape: tuple[int, ...] | None = None) -> Tensor:
+    mask = expect(answer, Tensor, "a boolean tensor")
     require(mask.dtype == torch.bool, f"expected a boolean tensor, got {mask.dtype}")
     return expect_tensor(mask, shape or mask.shape)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
-from lib.masks import causal_mask, combine_masks, padding_mask, window_mask
+from lib.masks import causal_mask, padding_mask, window_mask
 
 MOST = 64  # queries and keys; few are shown as a table, more as a picture
 TARGET = "<bos> deux dollars canadiens , six milles carrés et il y a"
@@ -83,7 +83,7 @@ class MaskBuilder(BookWidget):
         domain.whole(n_queries, "n_queries", 1, MOST)
         n_keys = domain.whole(n_queries if alone else n_keys, "n_keys", 1, MOST)
         single = isinstance(lengths, int)
-        each = [lengths] if single else list(lengths or [])
+        each = [lengths] if isinstance(lengths, int) else list(lengths or [])
         for number in each:
             domain.whole(number, "lengths", 0, n_keys)
         if lengths is not None and not single and len(each) != n_queries:
@@ -124,11 +124,11 @@ class MaskBuilder(BookWidget):
             each = [min(self.length, n_keys)] * n_queries
         fits = len(each) == n_queries and max(each) <= n_keys
         if self.padding != "none" and fits:
-            mask = combine_masks(mask, padding_mask(torch.tensor([each]), n_keys))[0]
+            mask &= padding_mask(torch.tensor([each]), n_keys)[0]
         if self.causal and alone:
-            mask = combine_masks(mask, causal_mask(n_queries, n_keys))
+            mask &= causal_mask(n_queries, n_keys)
         if self.radius < n_keys and alone:
-            mask = combine_masks(mask, window_mask(n_queries, self.radius, n_keys))
+            mask &= window_mask(n_queries, self.radius, n_keys)
         for cell in filter(None, self.by_hand.split("_")):
             row, column = map(int, cell[:-1].split("."))
             if row < n_queries and column < n_keys:

@@ -57,7 +57,7 @@ class Mistake:
         """
         if not isinstance(self.broken, type):
             raise ValueError(f"expected a mistake in a model, got the function {self.name}")
-        kind: type[Specimen] = Specimen if issubclass(self.broken, PlainAttention) else self.broken
+        kind: type = Specimen if issubclass(self.broken, PlainAttention) else self.broken
         return kind(source_vocab, target_vocab, self.attention, **sizes)
 
     def code(self) -> str:

@@ -1,6 +1,6 @@
 """The checks of the exercises: broken parts that must be mended, all of them wholly."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -11,10 +11,9 @@ from kit.mistakes.in_attention import MaskedAfterSoftmax
 from kit.mistakes.in_model import AndForOr, MaskInTrainingOnly, NoTargetMask
 from kit.mistakes.layer_properties import normal
 from kit.mistakes.model_properties import ModelSubject, all_of_it_moves
-from kit.mistakes.piece_properties import shift_is_linear
-from kit.mistakes.properties import check_attention_layer
+from kit.mistakes.properties import check_attention_layer, check_piece
 from kit.mistakes.specimen import VOCABULARIES, PlainAttention, Specimen
-from kit.shared.checks import CLOSE, Report, check, expect, gap, guarded, require
+from kit.shared.checks import CLOSE, Report, Steps, check, expect, gap, guarded, require
 from lib.attention import MultiHeadAttention
 from lib.masks import causal_mask
 
@@ -32,9 +31,10 @@ def check_mended_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Repor
             return query, key  # the answer compares them itself
 
         def weigh(self, pair, mask):
-            sizes = [x.shape[-2] for x in pair]  # queries and keys
+            query, key = pair
+            sizes = query.shape[-2], key.shape[-2]
             mask = torch.ones(sizes, dtype=torch.bool) if mask is None else mask
-            weights = weigh(*pair, mask.reshape(-1, 1, *sizes))
+            weights = weigh(query, key, mask.reshape(-1, 1, *sizes))
             require(isinstance(weights, Tensor), f"expected a tensor of weights, got {weights!r}")
             return weights
 
@@ -44,7 +44,7 @@ def check_mended_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Repor
 
 
 @check("mended layer")
-def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Iterator[str]:
+def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Steps:
     """Check make(d_in, n_heads, d_out), self-attention whose matrices are w_q, w_k, w_v and w_o."""
     torch.manual_seed(0)
     x, layer, right = normal(2, 5, 12), make(12, 3, 20), MultiHeadAttention(12, 3, d_out=20)
@@ -67,7 +67,7 @@ def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Iterator[s
 
 
 @check("mended positions")
-def check_mended_positions(make: Callable[[int, int], nn.Module]) -> Iterator[str]:
+def check_mended_positions(make: Callable[[int, int], nn.Module]) -> Steps:
     """Check make(d_model, max_length), whose forward(x, start=0) adds positions start, start + 1...
 
     Shapes: x (batch, time, d_model), and so is the result.
@@ -79,11 +79,12 @@ def check_mended_positions(make: Callable[[int, int], nn.Module]) -> Iterator[st
     apart = torch.cdist(table, table).fill_diagonal_(torch.inf).min().item()
     require(apart > 0.1, "two positions have the same code")
     require(later.shape == (4, 24) and gap(later, table[7:11]) < 1e-6, "start is not heard")
-    shift = shift_is_linear(table)
+    shift = check_piece(table, "shift")
     require(shift.held, f"shift: {shift.message} (residual {shift.number:.2g})")
     yield "one matrix shifts all"
     yield "start is heard"
     moves = all_of_it_moves(ModelSubject(lambda: module, *VOCABULARIES))
+    assert moves is not None  # it asks for no reference
     require(moves.held, f"moves: {moves.message}")
     yield "it moves"
 
@@ -108,7 +109,7 @@ class _WithDropout(Specimen):
         return F.dropout(super().embed(tokens, embedding, start), 0.2, self.training)
 
 
-SUSPECTS = {  # how each is made, and whether it leaks
+SUSPECTS: dict[str, tuple[Callable[..., nn.Module], bool]] = {  # how it is made, if it leaks
     "a right model": (Specimen, False),
     "a right model with dropout": (_WithDropout, False),
     "no mask at all": (NoTargetMask, True),
@@ -121,7 +122,7 @@ SUSPECTS = {  # how each is made, and whether it leaks
 
 
 @check("leak finder")
-def check_leak_finder(finds: Callable[[nn.Module, Tensor, Tensor, Tensor], bool]) -> Iterator[str]:
+def check_leak_finder(finds: Callable[[nn.Module, Tensor, Tensor, Tensor], bool]) -> Steps:
     """Check finds(model, source, lengths, target_in) -> whether a logit sees a later token.
 
     It meets right models and leaky ones, in both modes, and must leave model and target alone.

@@ -61,7 +61,7 @@ class UsedBeforeAssigned(Specimen):
     """Adds the positions to a name that is set a line later."""
 
     def embed(self, tokens: Tensor, embedding: nn.Module, start: int = 0) -> Tensor:
-        marked = embedded + self.table[start : start + tokens.shape[1]]  # type: ignore[has-type, used-before-def]  # noqa: E501, it is the mistake
+        marked = embedded + self.table[start : start + tokens.shape[1]]  # type: ignore[has-type, used-before-def]  # the mistake
         embedded = embedding(tokens)  # noqa: F841
         return marked
 

@@ -16,9 +16,9 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from kit.mistakes.layer_properties import Found, fresh
 from kit.shared.checks import CLOSE, asks, decide, gap, stir
+from kit.shared.sequence_checks import LENGTHS, another
 from lib.data import BOS, EOS, PAD
 
-LENGTHS = (3, 7, 1, 5, 2)  # of the sources of a batch, padded to 7
 NEAR_LN = 1.0  # how far from ln V the first loss may be
 OVERFIT_STEPS, OVERFIT_LOSS = 100, 0.1
 OVERFIT_RATES = (1e-2, 1e-3, 3e-4, 1e-4)
@@ -47,11 +47,6 @@ class ModelSubject:
         target = torch.randint(EOS + 1, self.target_vocab, (5, time), generator=draw)
         target[:, 0] = BOS
         return source.masked_fill(torch.arange(7) >= lengths[:, None], PAD), lengths, target
-
-
-def another(tokens: Tensor, vocab: int) -> Tensor:
-    """Another word in each place, none of them special."""
-    return EOS + 1 + (tokens - EOS).clamp(min=0) % (vocab - EOS - 1)
 
 
 def changed(tokens: Tensor, place: int, vocab: int) -> Tensor:
@@ -295,11 +290,8 @@ def count_is_right(subject: ModelSubject) -> Found | None:
         return None
     found, wanted = sum(p.numel() for p in subject.model().parameters()), subject.parameters
     bad = f"{found:,} parameters, expected {wanted:,}: a head's width, or layers not registered?"
-    return (
-        found == wanted,
-        float(found - wanted),
-        f"{wanted:,} parameters" if found == wanted else bad,
-    )
+    held = found == wanted
+    return held, float(found - wanted), f"{wanted:,} parameters" if held else bad
 
 
 @asks("first loss", "Is the loss before training near ln V?")

@@ -8,6 +8,7 @@ from kit.shared.widget import BookWidget, static_table
 
 SCHEMES = ("sinusoidal", "learned", "rotary", "alibi")
 WIDTHS = (4, 7, 8, 16, 32, 64, 128, 256, 512)
+LONGEST = 64
 BASES = (10, 100, 1000, 10_000, 100_000, 1_000_000)
 
 
@@ -28,15 +29,15 @@ class PositionExplorer(BookWidget):
     _positional = 2
     scheme = domain.Choice("sinusoidal", SCHEMES)
     d_model = domain.Choice(64, WIDTHS)
-    length = domain.Whole(64, 2, 64)
+    length = domain.Whole(LONGEST, 2, LONGEST)
     base = domain.Choice(10_000, BASES)
-    position = domain.Whole(10, 0, length.high - 1)
-    shift = domain.Whole(7, 0, length.high - 1)
+    position = domain.Whole(10, 0, LONGEST - 1)
+    shift = domain.Whole(7, 0, LONGEST - 1)
     pair = domain.Whole(3)
     head = domain.Whole(1, 1, 8)
     widths = domain.Fixed(d_model.options)
     bases = domain.Fixed(base.options)
-    longest = domain.Fixed(length.high)
+    longest = domain.Fixed(LONGEST)
     n_heads = domain.Fixed(head.high)
 
     def limits(self) -> Iterator[tuple[str, int]]:

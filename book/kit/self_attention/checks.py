@@ -58,8 +58,8 @@ def check_self_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Tens
         )
     yield f"equals the loops on {len(SIZES)} shapes, with d_x, d_k and d_v all different"
 
-    inputs = dict(zip(("x", "w_q", "w_k", "w_v"), _draw(*SIZES[0]), strict=True))
-    require_gradients(attend, _by_loops, **inputs)
+    named = dict(zip(("x", "w_q", "w_k", "w_v"), _draw(*SIZES[0]), strict=True))
+    require_gradients(attend, _by_loops, **named)
     yield "gradients reach the input and all three matrices"
 
 

@@ -43,7 +43,7 @@ class SelfAttentionExplorer(BookWidget):
     spread = domain.Choice(1.0, SPREADS)
     seed = domain.Whole(0, 0, 99)
     edited = domain.State(
-        "", lambda self, *new: domain.moved(*new, self.words, len(self.vectors[0]), LIMIT)
+        "", lambda self, new, at: domain.moved(new, at, self.words, len(self.vectors[0]), LIMIT)
     )
     scaled = domain.Flag()
     causal = domain.Flag()

@@ -87,7 +87,7 @@ def check_attention(attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Steps
     Shapes: query (*batch, query, d_k), key (*batch, key, d_k), value (*batch, key, d_v).
     """
     for sizes in SIZES:
-        inputs = draw(*sizes)
+        query, key, value = inputs = draw(*sizes)
         output = expect_tensor(attend(*inputs), (sizes[0], sizes[3]))
         names = ("the number of queries", "the number of keys", "d_k", "d_v")
         others = {name: size for name, size in zip(names, sizes, strict=True) if name != "d_k"}
@@ -97,7 +97,7 @@ def check_attention(attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Steps
             output,
             expected,
             f"expected softmax(Q K^T / sqrt(d_k)) V, got an output that is off by {gap:.2g}",
-            attention_mistakes(*inputs, others),
+            attention_mistakes(query, key, value, others),
         )
     yield f"equals the loops on {len(SIZES)} shapes, with d_v unlike d_k"
 

@@ -13,7 +13,7 @@ import contextlib
 import functools
 import math
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -25,8 +25,8 @@ CLOSE = 1e-5  # of float32
 TOLERANCE = 1e-6  # of float64, with room for an answer that takes one root in float32
 
 
-Faults = dict[str, bool | Tensor]  # what a fault means, and whether it is seen
-Steps = Iterator[str | Faults]
+Faults = Mapping[str, bool | Tensor]  # what a fault means, and whether it is seen
+Steps = Generator[str | Faults, None, None]
 
 
 class CheckFailed(AssertionError):
@@ -135,6 +135,7 @@ def require_gradients(
     function: Callable[..., Tensor],
     reference: Callable[..., Tensor],
     tolerance: float = TOLERANCE,
+    /,
     **inputs: Tensor,
 ) -> None:
     """Require the gradients of the reference with respect to each input, of a sum of squares."""
@@ -143,8 +144,8 @@ def require_gradients(
     require(output.requires_grad, "no gradient: the output is cut off from the inputs")
     got = torch.autograd.grad(output.square().sum(), leaves, allow_unused=True)
     want = torch.autograd.grad(reference(*leaves).square().sum(), leaves)
-    for name, *pair in zip(inputs, got, want, strict=True):
-        require(close(*pair, tolerance), f"the gradient of {name} is wrong or missing")
+    for name, ours, theirs in zip(inputs, got, want, strict=True):
+        require(close(ours, theirs, tolerance), f"the gradient of {name} is wrong or missing")
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -174,7 +175,7 @@ def expect(value: Any, kind: Any, what: str) -> Any:
 
 
 def expect_tensor(
-    output: object, shape: tuple[int, ...], what: str | None = None, hint: str = ""
+    output: Any, shape: tuple[int, ...], what: str | None = None, hint: str = ""
 ) -> Tensor:
     """Return the answer if it is a tensor of that shape; an empty answer is not.
 
@@ -186,13 +187,13 @@ def expect_tensor(
     return output
 
 
-def is_parts(value: object, count: int, kind: type = object) -> bool:
+def is_parts(value: Any, count: int, kind: type = object) -> bool:
     """Say whether a value is a tuple or a list of so many parts of a type."""
     is_tuple = isinstance(value, tuple | list) and len(value) == count
     return is_tuple and all(isinstance(part, kind) for part in value)
 
 
-def expect_pair(value: object, what: str) -> tuple[Any, Any]:
+def expect_pair(value: Any, what: str) -> tuple[Any, Any]:
     """Return the answer as a tuple if it is a pair."""
     require(is_parts(value, 2), f"expected {what}, got {type(value).__name__}")
     return tuple(value)

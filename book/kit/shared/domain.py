@@ -27,17 +27,19 @@ def refuse(where: str, expected: str, got: object) -> NoReturn:
 class State(traitlets.TraitType):
     """A trait that readers and a kernel change, kept as check(widget, value, name) returns it."""
 
+    name: str  # which traitlets sets
+
     def __init__(self, default: Any = traitlets.Undefined, check: Callable | None = None):
         super().__init__(default)
         self.tag(sync=True)
-        self.check = check or self.check
+        self._own_check = check
 
     def check(self, widget: Any, value: Any, name: str) -> Any:
         """The value as the widget keeps it. Errors: ValueError for one outside the domain."""
         return value
 
     def validate(self, widget: Any, value: Any) -> Any:
-        return self.check(widget, value, self.name)
+        return (self._own_check or self.check)(widget, value, self.name)
 
 
 class Fixed(State):
@@ -203,7 +205,7 @@ def matrix(value: Any, where: str, rows: int, columns: int, *, digits: int = 3) 
 
 def guesses(value: Any, where: str, least: int = 0) -> list[list]:
     """A list of [token, probability], the likeliest first."""
-    found = []
+    found: list[list] = []
     for pair in items(value, where, anything, least=least):
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
             refuse(where, "(token, probability)", repr(pair))

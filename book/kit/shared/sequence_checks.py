@@ -1,5 +1,6 @@
 """Properties of every model that reads a source and writes a target."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from kit.shared.checks import Steps, check, expect_tensor, require
 from lib.data import EOS, PAD
+from lib.layers import in_mode
 
 LENGTHS = (3, 7, 1, 5, 2)  # of sources in a padded batch; 7 is the longest
 
@@ -21,9 +23,7 @@ def check_sequence_model(
 
     The model is checked in evaluation mode and put back into its own.
     """
-    mode = model.training
-    model.eval()
-    try:
+    with in_mode(model, training=False):
         device = next(model.parameters()).device
         generator = torch.Generator().manual_seed(0)
         lengths = torch.tensor(LENGTHS, device=device)
@@ -32,10 +32,7 @@ def check_sequence_model(
         source = source.masked_fill(~real, PAD)
         target_in = torch.randint(EOS + 1, target_vocab, (5, 4), generator=generator).to(device)
         logits = expect_tensor(model(source, lengths, target_in), (5, 4, target_vocab))
-
-        def same(one: Tensor, other: Tensor) -> bool:
-            return torch.allclose(one, other, rtol=0, atol=atol)
-
+        same = partial(torch.allclose, rtol=0, atol=atol)
         noisy = torch.where(real, source, EOS + 1)
         require(same(model(noisy, lengths, target_in), logits), "padding in the source is read")
         yield "padding is not read"
@@ -48,11 +45,11 @@ def check_sequence_model(
             )
         yield "a sentence gets the same logits alone and in a batch"
 
-        other = model(_next(source, source_vocab), lengths, target_in)
+        other = model(another(source, source_vocab), lengths, target_in)
         require(not same(other, logits), "the source was changed and the logits were not")
         for place in range(4):
             changed = target_in.clone()
-            changed[:, place] = _next(changed[:, place], target_vocab)
+            changed[:, place] = another(changed[:, place], target_vocab)
             after = model(source, lengths, changed)
             leak = f"a step before {place} sees token {place}"
             require(same(after[:, :place], logits[:, :place]), leak)
@@ -66,10 +63,8 @@ def check_sequence_model(
             steps.append(step)
         require(same(torch.stack(steps, dim=1), logits), "step by step gives other logits")
         yield "step by step gives the same logits as all at once"
-    finally:
-        model.train(mode)
 
 
-def _next(ids: Int[Tensor, "..."], vocab: int) -> Int[Tensor, "..."]:
+def another(ids: Int[Tensor, "..."], vocab: int) -> Int[Tensor, "..."]:
     """Another word in each place, none of them special."""
-    return EOS + 1 + (ids - EOS) % (vocab - EOS - 1)
+    return EOS + 1 + (ids - EOS).clamp(min=0) % (vocab - EOS - 1)

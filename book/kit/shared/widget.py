@@ -65,10 +65,12 @@ class BookWidget(anywidget.AnyWidget):
             cls._esm = "\n".join(path.read_text(encoding="utf-8") for path in scripts)
             cls._css = "\n".join(p.read_text(encoding="utf-8") for p in styles if p.is_file())
             if "__init__" not in cls.__dict__:
-                cls.__signature__ = inspect.Signature(
-                    inspect.Parameter(name, 1 if i < cls._positional else 3, default=default)
+                kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                parameters = [
+                    inspect.Parameter(name, kinds[i < cls._positional], default=default)
                     for i, (name, default) in enumerate(domain.defaults(cls))
-                )
+                ]
+                cls.__signature__ = inspect.Signature(parameters)
         super().__init_subclass__(**kwargs)
 
     def __init__(self, *args: Any, **traits: Any) -> None:

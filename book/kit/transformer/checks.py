@@ -1,6 +1,7 @@
 """Properties of a Transformer put together by hand: the shift, a layer, all of it, its size."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from lib.data import BOS, EOS, PAD
 from lib.masks import causal_mask
 from lib.transformer import Config, DecoderLayer, Transformer
 
-SIZES = {"d_model": 12, "n_heads": 2, "d_ff": 17, "n_layers": 3, "dropout": 0.0}
+SIZES: dict[str, Any] = {"d_model": 12, "n_heads": 2, "d_ff": 17, "n_layers": 3, "dropout": 0.0}
 COUNTED = (  # sizes that no two terms of a formula share
     Config(37_000),
     Config(37_000, d_model=1024, n_heads=16, d_ff=4096),
@@ -140,7 +141,7 @@ def check_count(count: Callable[[Config], int]) -> Steps:
         norms = sum(size for name, size in sizes.items() if ".norm." in name)
         last = sum(size for name, size in sizes.items() if name.count(".") == 2 and "norm" in name)
         biases = sum(n for name, n in sizes.items() if name.endswith("bias") and "norm" not in name)
-        ends = config.source_vocab * config.d_model, len(model.projection.weight) * config.d_model
+        ends = config.source_vocab * config.d_model, model.target_embedding.weight.numel()
         why = {
             -biases: "the biases are missing",
             -norms: "the layer norms are missing",

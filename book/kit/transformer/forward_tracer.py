@@ -60,7 +60,7 @@ class ForwardTracer(BookWidget):
             sizes=sizes,
             stages=stages,
             sentences=domain.items(
-                sentences, "sentences", lambda *one: _sentence(*one, stages, sizes)
+                sentences, "sentences", lambda one, where: _sentence(one, where, stages, sizes)
             ),
             engine=_engine(packed, ready),
             **start,

@@ -1,5 +1,6 @@
 """What the forward tracer shows of a sentence: every step of a model's forward pass, in numbers."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -85,13 +86,12 @@ def _passed(
         before = args[0][0] if isinstance(module, Residual) else None
         found[name] = before, output[0]
         if name.endswith(".layers.0.self_attention"):  # what the first layer reads
-            found[f"{name.split('.')[0]}.embedding"] = None, before
+            found[f"{name.split('.')[0]}.embedding"] = None, args[0][0]
 
     for stage in stages:
         if stage["kind"] != "embed":
             module = model.get_submodule(stage["name"])
-            hook = (lambda name: lambda *call: keep(name, *call))(stage["name"])
-            hooks.append(module.register_forward_hook(hook))
+            hooks.append(module.register_forward_hook(partial(keep, stage["name"])))
     try:
         model(*inputs)
     finally:

@@ -96,5 +96,7 @@ def test_player_shows_what_a_model_does():
 def test_player_needs_a_model_with_attention():
     vocabulary = Vocabulary(["a", "b", "c"])
     pair = Pair(("b",), ("b",))
+    model = Repeater(attends=False)
     with pytest.raises(ValueError, match="expected a model whose steps return weights"):
-        AlignmentPlayer.from_model(Repeater(attends=False), [pair], vocabulary, vocabulary)
+        AlignmentPlayer.from_model(model, [pair], vocabulary, vocabulary)
+    assert model.training, "the model is left as it came"

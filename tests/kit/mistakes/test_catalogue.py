@@ -1,14 +1,14 @@
 """The broken models: each is caught by the property that names it, and the right one by none."""
 
-import pytest
-import torch
+import inspect
 
+import pytest
+
+from kit.mistakes import in_attention, in_model, in_pieces
 from kit.mistakes.catalogue import COLUMNS, MISTAKES, find_mistake, findings_of, mistake_matrix
 from kit.mistakes.in_model import NoTargetMask
 from kit.mistakes.specimen import PlainAttention, Specimen
-from kit.mistakes.symptoms import WINDOW, cross_map, symptoms
 from kit.shared.checks import Finding
-from lib.data import Pair, Vocabulary
 
 # By name: all properties that fail, in the order of the table. "*" stops wherever it is run.
 CAUGHT = {
@@ -80,6 +80,17 @@ def test_every_mistake_is_caught_by_the_property_that_names_it(matrix):
     assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) == 31
 
 
+def test_every_broken_class_and_function_has_a_record():
+    made = {
+        name
+        for module in (in_attention, in_model, in_pieces)
+        for name, thing in vars(module).items()
+        if (inspect.isclass(thing) or inspect.isfunction(thing))
+        and thing.__module__ == module.__name__
+    }
+    assert made == {mistake.name for mistake in MISTAKES}
+
+
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_record_says_all_that_the_page_shows(mistake):
     text = (mistake.title, mistake.group, mistake.source, mistake.looks, mistake.why)
@@ -113,31 +124,3 @@ def test_a_mistake_makes_a_model_that_is_broken_in_one_place():
     assert model.config.d_model == 12
     assert type(find_mistake("NoTargetMask").make(29, 23)) is NoTargetMask
     assert find_mistake("NoTargetMask").attention is PlainAttention
-
-
-def test_specimen_is_the_librarys_transformer():
-    torch.manual_seed(0)
-    model = Specimen(29, 23).double()
-    other = model.reference().double()
-    other.load_state_dict(model.state_dict())
-    source, lengths = torch.randint(4, 29, (3, 7)), torch.tensor([7, 2, 5])
-    target = torch.randint(4, 23, (3, 5))
-    with torch.no_grad():
-        got, wanted = (m(source, lengths, target) for m in (model, other))
-    torch.testing.assert_close(got, wanted, atol=1e-6, rtol=0)  # its table is float32
-
-
-def test_symptoms_are_those_of_the_model():
-    pair = Pair(("a", "b", "c"), ("x", "y"))
-    vocabularies = Vocabulary("abc"), Vocabulary("xyz")
-    torch.manual_seed(0)
-    model = Specimen(7, 7).eval()
-    found = symptoms(model, [2.0] * WINDOW + [1.0] * WINDOW + [9.0], [pair], *vocabularies)
-    assert found["losses"] == [2.0, 1.0]
-    assert found["source"] == ["a", "b", "c", "<eos>"]
-    assert found["wanted"] == ["x", "y", "<eos>"]
-    weights = cross_map(model, pair, *vocabularies)
-    torch.testing.assert_close(weights, torch.tensor(found["map"]))
-    assert weights.shape == (3, 4)
-    torch.testing.assert_close(weights.sum(-1), torch.ones(3))
-    assert found["validation"] > 1
