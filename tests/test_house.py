@@ -29,10 +29,10 @@ def rule(function: Rule) -> Rule:
 
 
 def definitions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.ClassDef]:
-    """The public functions and classes of a module."""
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-            yield node
+    """The public functions and classes of a module; of overloads, the one that is run."""
+    found = (n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef))
+    last = {node.name: node for node in found if not node.name.startswith("_")}
+    yield from last.values()
 
 
 def library(root: Path) -> dict[str, Path]:

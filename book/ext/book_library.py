@@ -118,7 +118,9 @@ def read_library(book: Path) -> list[Module]:
     modules = []
     for path in book.glob("lib/[!_]*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        defined = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+        # The last definition of a name holds; overloads for the type checker stand before it.
+        found = (n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef))
+        defined = list({node.name: node for node in found}.values())
         classes = {node.name: node for node in defined if isinstance(node, ast.ClassDef)}
         names = []
         for node in defined:

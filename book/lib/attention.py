@@ -7,6 +7,7 @@ What is not: masks, which are made in `lib.masks`; positions, residuals and norm
 
 import math
 from functools import partial
+from typing import Literal, overload
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,32 @@ from lib.masks import fit_mask
 from lib.positions import Positions
 
 FIRST_ROOM = 32  # positions; doubled whenever it is full
+
+
+@overload
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+    return_weights: Literal[False] = False,
+) -> Tensor: ...
+
+
+@overload
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+    return_weights: bool,
+) -> Tensor | tuple[Tensor, Tensor]: ...
 
 
 def scaled_dot_product_attention(
