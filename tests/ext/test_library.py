@@ -14,12 +14,14 @@ from tests.paths import BOOK, LIB
 
 MODULES = book_library.read_library(BOOK)
 NAMES = {name.full: name for module in MODULES for name in module.names}
-PUBLIC = [
-    f"{path.stem}.{node.name}"
-    for path in sorted(LIB.glob("*.py"))
-    for node in ast.parse(path.read_text(encoding="utf-8")).body
-    if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-]
+PUBLIC = sorted(
+    {  # a set: an overload for the type checker has the name of the function
+        f"{path.stem}.{node.name}"
+        for path in LIB.glob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    }
+)
 CELLS = {
     path.stem: json.loads(path.read_text(encoding="utf-8"))["cells"]
     for path in BOOK.glob("[0-9]*.ipynb")
