@@ -9,6 +9,8 @@ PORT ?= 8000
 WORKERS ?= 2
 # Threads of torch in each worker: two workers of one thread fill two cores.
 THREADS ?= 1
+# Which unit tests; `make portable` leaves those out that kill processes and read no number.
+UNIT ?= not colab
 PYTEST := $(BIN)/python -m pytest
 NOTEBOOKS := $(sort $(wildcard book/[0-9]*.ipynb))
 
@@ -94,7 +96,7 @@ hooks: $(VENV)/test.stamp ## let git run the same checks before each commit
 unit notebooks: export OMP_NUM_THREADS = $(THREADS)
 
 unit: $(VENV)/test.stamp
-	$(PYTEST) tests --ignore=tests/browser -m "not colab" -n $(WORKERS) --dist worksteal
+	$(PYTEST) tests --ignore=tests/browser -m "$(UNIT)" -n $(WORKERS) --dist worksteal
 
 notebooks: $(VENV)/test.stamp
 	$(PYTEST) --nbval --nbval-current-env --nbval-sanitize-with tests/notebooks/nbval.cfg --nbval-cell-timeout=300 \

@@ -138,7 +138,10 @@ def test_suite_is_run_by_make_with_its_settings_and_logged(monkeypatch, tmp_path
     result = portable.run_suite(FIRST, "unit")
     assert result[:3] == (6, 1, 2)
     assert seen == [
-        (["make", "unit", "VENV=.venv", "THREADS=2", "WORKERS=2"], dict(FIRST.environment()))
+        (
+            ["make", "unit", "VENV=.venv", "THREADS=2", "WORKERS=2", "UNIT=not colab and not slow"],
+            dict(FIRST.environment()),
+        )
     ]
     assert (tmp_path / "new" / "unit.log").read_text() == "== 6 passed, 1 failed in 0.5s =="
 
