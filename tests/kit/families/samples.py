@@ -1,4 +1,4 @@
-"""Three sentence pairs in one vocabulary, and the rows a stack reads, for chapter 14's tests."""
+"""Three sentence pairs in one vocabulary, and the rows a stack reads."""
 
 from kit.families.families import joined, joint_vocabulary
 from lib.data import Pair, make_batch

@@ -1,4 +1,4 @@
-"""The checks of chapter 14: right answers pass, each mistake is named by its own message."""
+"""The checks on families: right answers pass, each mistake is named by its own message."""
 
 import runpy
 

@@ -1,4 +1,4 @@
-"""The checks of chapter 15: they pass what is mended and name what is left."""
+"""The checks of the chapter on mistakes: they pass what is mended and name what is left."""
 
 import runpy
 

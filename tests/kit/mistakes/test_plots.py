@@ -1,4 +1,4 @@
-"""The figure of chapter 15: cells are filled where a property fails, and dotted where it stops."""
+"""The figure of findings: cells are filled where a property fails, and dotted where it stops."""
 
 import matplotlib.pyplot as plt
 import pytest
