@@ -31,7 +31,7 @@ def finish(app, exception) -> None:
     steps = (
         partial(book_pages.place_images, sizes=book_images.picture_sizes(out)),
         partial(book_pages.keep_used, options=options),
-        partial(book_pages.link_pdf, size=book_pages.pdf_size(out)),
+        partial(book_pages.link_downloads, sizes=book_pages.download_sizes(out)),
     )
     book_fonts.cut_all(out / "_static", book_pages.rewrite(out, steps))
     book_meta.write_sitemap(out, app.config.html_baseurl, app.env.found_docs)
