@@ -17,7 +17,11 @@ SCRIPT = re.compile(r'[ \t]*<script\b([^>]*?)\bsrc="([^"]*)"([^>]*)></script>\n?
 SHEET = re.compile(r'[ \t]*<link\b[^>]*\bhref="([^"]*\.css[^"]*)"[^>]*>\n?')
 # What a page must hold for a file to be of use on it.
 NEEDED = {
-    "sphinx_highlight.js": r"(?!)",  # marks what Sphinx's own search has found
+    **dict.fromkeys(
+        # Sphinx's own search, whose place the page of book_search.py takes.
+        ("searchtools.js", "language_data.js", "searchindex.js", "sphinx_highlight.js"),
+        r"(?!)",
+    ),
     "fontawesome.js": r"(?!)",  # an empty stand-in: the icons come from a font
     "sphinx-design.min.css": r'class="(?:[^"]* )?sd-',
     "design-tabs.js": r'class="(?:[^"]* )?sd-tab',

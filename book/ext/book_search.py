@@ -22,14 +22,11 @@ ALIASES = "book/aliases.yml"
 GLOSSARY, INDEX = "book/glossary", "book/genindex"
 CHAPTER = re.compile(r"book/\d")
 ARTICLE = re.compile(r"<article\b.*</article>", re.DOTALL)
-# What is no prose: code, and the line that says how long a chapter takes.
-CODE = re.compile(r"<(pre|script|style|svg)\b.*?</\1>", re.DOTALL)
-FACTS = re.compile(r"<p><em>(?:(?!</em>|</p>).)*</em></p>", re.DOTALL)
+CODE = re.compile(r"<(pre|script|style|svg)\b.*?</\1>", re.DOTALL)  # most of a page, and no prose
 VOID = {"br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 ASIDE = {
     *("cell", "highlight", "math-block", "book-widget", "solution", "hint", "headerlink"),
     *("toctree-wrapper", "index-letters", "library-links", "library-signature", "sidebar-title"),
-    "term-tip",
 }
 HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 SIGNS = {
@@ -63,24 +60,24 @@ class Entry:
     paragraphs: list[Paragraph] = field(default_factory=list)
 
 
+def sign(name: str) -> str:
+    """The character or the word for a command of LaTeX; nothing if it only says how to set it."""
+    if name in SIGNS or name in NAMED:
+        return SIGNS.get(name, name)
+    case, letter = ("SMALL" if name.islower() else "CAPITAL"), name.removeprefix("var").upper()
+    try:
+        return unicodedata.lookup(f"GREEK {case} LETTER {letter}")
+    except KeyError:
+        return ""
+
+
 def plain(latex: str) -> str:
     """A short formula as a line of text: `\\frac{1}{\\sqrt{d_k}}` becomes 1/√d_k."""
-
-    def sign(match: re.Match) -> str:
-        name = match.group(1)
-        greek = name.removeprefix("var")
-        if name in SIGNS or name in NAMED:
-            return SIGNS.get(name, name)
-        try:
-            return unicodedata.lookup(f"GREEK {'SMALL' if greek.islower() else 'CAPITAL'} "
-                                      f"LETTER {greek}")  # fmt: skip
-        except KeyError:
-            return ""
-
     text = re.sub(r"\\sqrt\s*", "√", latex)
     text = re.sub(r"\\t?frac\{((?:[^{}]|\{[^{}]*\})*)\}\s*", r"\1/", text)
-    text = re.sub(r"\\([A-Za-z]+) ?", sign, text)
-    return " ".join(re.sub(r"\\(.)|[{}~]", lambda m: " " if m.group(1) else "", text).split())
+    text = re.sub(r"\\([A-Za-z]+)", lambda match: sign(match.group(1)), text)
+    text = re.sub(r"\\.", " ", text)  # a space of some width
+    return " ".join(re.sub(r"[{}~]", "", text).split())
 
 
 class PageReader(HTMLParser):
@@ -96,10 +93,11 @@ class PageReader(HTMLParser):
         self.hidden = 0  # how many elements are open when one begins that is left out
         self.paragraph: Paragraph | None = None
         article = ARTICLE.search(page)
-        self.feed(FACTS.sub("", CODE.sub("", article.group())) if article else "")
+        self.feed(CODE.sub("", article.group()) if article else "")
         self.close()
 
     def begin(self, anchor: str) -> None:
+        """From here on, text belongs to a new entry, until the room ends."""
         self.rooms[-1] = Entry(anchor)
         self.entries.append(self.rooms[-1])
 
@@ -112,11 +110,11 @@ class PageReader(HTMLParser):
             self.hidden = len(self.open)
 
     def role(self, tag: str, values: dict[str, str]) -> str:
-        """What an element is to us, and what its beginning changes."""
+        """Enter an element: what it is to us. Text within an "aside" is left out."""
         classes, anchor = set(values.get("class", "").split()), values.get("id", "")
         if tag == "math" and values.get("display") != "block":
             self.handle_data(plain(values.get("alttext", "")))
-        if tag in ("math", "nav", "button") or classes & ASIDE:
+        if tag in ("math", "nav", "button") or "hidden" in values or classes & ASIDE:
             return "aside"
         if tag in ("section", "dl"):
             self.rooms.append(self.rooms[-1])
@@ -205,11 +203,11 @@ def collect_terms(
     """For each term its names, and the numbers of the sections that explain it, the best first.
 
     Args: found, terms and addresses; places, the number of each address; aliases, other names by
-    term. Raises ExtensionError if a term of `aliases` is not among those found.
+    term. Errors: ExtensionError if a term of `aliases` is not among those found.
     """
     terms: dict[str, tuple[list[str], list[int]]] = {}
     for name, links in found:
-        names, numbers = terms.setdefault(name.lower(), ([name], []))
+        numbers = terms.setdefault(name.lower(), ([name], []))[1]
         numbers += [places[link] for link in links if places.get(link) not in (None, *numbers)]
     if unknown := sorted(term for term in aliases if term.lower() not in terms):
         raise ExtensionError(

@@ -1,32 +1,30 @@
 // The search page: ranks the sections of search-index.js for the words in its field.
 //
-// A section counts by its words, those of its title more than those of its prose (BM25), and most if
-// the glossary or the index says that it explains what was asked. A word that the book does not have
-// stands for those that begin with it, or else for those that are spelt most like it.
+// A section counts by its words, those of its title more than those of its prose (BM25), and most
+// if the glossary or the index says that it explains what was asked. A word that the book does not
+// have stands for those that begin with it, or else for the one that is spelt most like it.
 "use strict";
 
 const FIRST = 12; // results that are shown at once
 const LONGEST = 200; // letters of a question that are read
 const EXCERPT = 240;
+const SENTENCE = /.+?(?:[.?!:]["”’)]*(?= [\p{Lu}\d“"(])|$)/gu;
 const WEIGHTS = { term: 5, title: 5, page: 1.5, prose: 1 };
 const REFERENCE = 0.6; // what a page counts that is no chapter
 const LEAST = 0.06; // of the best result's score; what has less is not shown
-const ORDINARY = new Set(("a an and are as at be by can do does for from have how i if in is it its me my of on or"
-  + " s should so t than that the then there this to us we what when where which why will with you")
-  .split(" "));
+const ORDINARY = new Set(("a an and are as at be by can do does for from have how i if in is it "
+  + "its me my of on or s should so t than that the then there this to us we what when where which why "
+  + "will with you").split(" "));
 
 // --- words ---------------------------------------------------------------------------------------
 
 /** The words of a text; one with hyphens or underscores as its parts and as a whole. */
 function* wordsIn(text) {
   for (const { 0: found, index } of text.matchAll(/√|[\p{L}\p{N}]+(?:[-_][\p{L}\p{N}]+)*/gu)) {
-    if (found === "√") yield { form: "sqrt", part: true, start: index, end: index + 1 };
-    else {
-      const parts = found.split(/[-_]/);
-      const place = { start: index, end: index + found.length };
-      if (parts.length > 1) yield { form: normal(parts.join("")), part: false, ...place };
-      for (const part of parts) yield { form: normal(part), part: true, ...place };
-    }
+    const place = { start: index, end: index + found.length };
+    const parts = found === "√" ? ["sqrt"] : found.split(/[-_]/);
+    if (parts.length > 1) yield { form: normal(parts.join("")), ...place };
+    for (const part of parts) yield { form: normal(part), part, ...place };
   }
 }
 
@@ -49,7 +47,7 @@ function wordsOf(name) {
   return telling.length ? telling : all;
 }
 
-/** How many letters must be added, dropped, changed or swapped with a neighbour; at most limit + 1. */
+/** How many letters to add, drop, change, or swap with a neighbour; at most limit + 1. */
 function distance(one, other, limit) {
   if (Math.abs(one.length - other.length) > limit) return limit + 1;
   let [before, last] = [[], Array.from({ length: other.length + 1 }, (_, j) => j)];
@@ -75,7 +73,7 @@ function akin(one, other) {
   return k >= 4 && k >= 0.7 * Math.max(one.length, other.length);
 }
 
-// --- the index -------------------------------------------------------------------------------------
+// --- the index -----------------------------------------------------------------------------------
 
 /** For each word of the book the sections that have it, and how much it counts in each. */
 function makeIndex({ pages, sections, terms }) {
@@ -84,11 +82,11 @@ function makeIndex({ pages, sections, terms }) {
   const lengths = sections.map(([, , , prose, rows]) => prose.length + rows.length);
   const mean = lengths.reduce((sum, length) => sum + length, 0) / sections.length;
   const add = (text, section, weight) => {
-    for (const { form, start, end, part } of wordsIn(text)) {
+    for (const { form, part } of wordsIn(text)) {
       if (!postings.has(form)) postings.set(form, new Map());
       const known = postings.get(form);
       known.set(section, (known.get(section) ?? 0) + weight);
-      if (part && !spelt.has(form)) spelt.set(form, text.slice(start, end).toLowerCase());
+      if (part && !spelt.has(form)) spelt.set(form, part.toLowerCase());
     }
   };
   sections.forEach(([page, , title, prose, rows], section) => {
@@ -114,17 +112,19 @@ const rarity = (index, size) => Math.log(1 + (index.sections.length - size + 0.5
 /** What a word of the question stands for: words of the book, each with what it counts. */
 function meanings(index, form) {
   const known = [...index.postings.keys()];
-  const related = known.filter((other) => other !== form && akin(form, other)).map((other) => [other, 0.4]);
-  if (index.postings.has(form)) return { form, found: [[form, 1], ...related] };
+  const all = (weight, chosen) => chosen.map((other) => [other, weight]);
+  const related = all(0.4, known.filter((other) => other !== form && akin(form, other)));
+  if (index.postings.has(form)) return { form, found: new Map([[form, 1], ...related]) };
   const longer = form.length > 2 ? known.filter((other) => other.startsWith(form)) : [];
-  if (longer.length) return { form, found: longer.map((other) => [other, 0.8]) };
+  if (longer.length) return { form, found: new Map(all(0.8, longer)) };
   const limit = form.length > 6 ? 2 : form.length > 3 ? 1 : 0;
-  const near = known.map((other) => [other, distance(form, other, limit)]).filter(([, far]) => far <= limit);
-  const least = Math.min(...near.map(([, far]) => far));
-  const common = ([one], [other]) => index.postings.get(other).size - index.postings.get(one).size;
-  const [best] = near.filter(([, far]) => far === least).sort(common)[0] ?? [];
-  if (!best) return { form, found: related };
-  return { form: best, found: meanings(index, best).found, mended: [form, index.spelt.get(best) ?? best] };
+  const near = known.filter((other) => limit && other[0] === form[0])
+    .map((other) => [other, distance(form, other, limit)]);
+  const least = Math.min(limit, ...near.map(([, far]) => far));
+  const [best] = near.filter(([, far]) => far === least).map(([other]) => other)
+    .sort((one, other) => index.postings.get(other).size - index.postings.get(one).size);
+  return best ? { ...meanings(index, best), mended: index.spelt.get(best) ?? best }
+    : { form, found: new Map(related) };
 }
 
 /** The words of a question and what they stand for, and the name that they would be, as one key. */
@@ -132,44 +132,52 @@ function read(index, question) {
   const words = wordsOf(question.slice(0, LONGEST)).map((form) => meanings(index, form));
   // "warm up" is also "warmup".
   const joined = words.slice(1).map((word, k) => words[k].form + word.form)
-    .filter((form) => index.postings.has(form)).map((form) => ({ form, found: [[form, 0.5]] }));
+    .filter((form) => index.postings.has(form))
+    .map((form) => ({ form, found: new Map([[form, 0.5]]) }));
   return { words, joined, key: words.map((word) => word.form).join("") };
 }
 
-// --- ranking -----------------------------------------------------------------------------------------
+// --- ranking -------------------------------------------------------------------------------------
 
 /** How well a name fits the question: 1 if they are the same, less if they share words. */
 function fit(index, name, asked) {
   if (name.key === asked.key) return 1;
-  const weigh = (words) => words.reduce((sum, form) => sum + rarity(index, index.postings.get(form)?.size ?? 0), 0);
-  const means = (word, form) => word.found.some(([other]) => other === form);
-  const shared = name.words.filter((form) => asked.words.some((word) => means(word, form)));
+  const shared = name.words.filter((form) => asked.words.some((word) => word.found.has(form)));
   if (!shared.length) return 0;
-  const other = asked.words.filter((word) => !name.words.some((form) => means(word, form)));
-  return 0.8 * (weigh(shared) / weigh([...name.words, ...other.map((word) => word.form)])) ** 2;
+  const apart = asked.words.filter((word) => !name.words.some((form) => word.found.has(form)));
+  const weigh = (forms) => forms.reduce(
+    (sum, form) => sum + rarity(index, index.postings.get(form)?.size ?? 0), 0);
+  const all = [...name.words, ...apart.map((word) => word.form)];
+  return 0.8 * (weigh(shared) / weigh(all)) ** 2;
 }
 
-/** The sections that answer a question, the best first, with what they explain of it; the words that
-    were meant, and those mended. */
-function search(index, question) {
-  const asked = read(index, question);
-  const words = [...asked.words, ...asked.joined];
-  const bonus = new Map(); // of a section, for what it explains and for its title
-  const explains = new Map();
+/** For each section, how well it fits as the one that explains what was asked. */
+function explanations(index, asked) {
+  const fits = new Map();
+  const named = new Map(); // of a section, the term that was asked for by name
   for (const { names, places } of index.terms) {
     const best = Math.max(...names.map((name) => fit(index, name, asked)));
-    const reward = (section, k) => bonus.set(section, Math.max(bonus.get(section) ?? 0, k ? 0.7 * best : best));
-    if (best) places.forEach(reward);
-    // Whoever asks for RoPE also means rotary positions.
-    if (best === 1) {
-      words.push(...names[0].words.map((form) => ({ form, found: [[form, 0.3]] })));
-      places.forEach((section) => explains.set(section, names[0].name));
-    }
+    places.forEach((section, k) => {
+      if (best) fits.set(section, Math.max(fits.get(section) ?? 0, k ? 0.7 * best : best));
+      if (best === 1) named.set(section, names[0]);
+    });
   }
   index.titles.forEach((title, section) => {
     const value = fit(index, title, asked) * (index.tops.has(section) ? 1.3 : 0.5);
-    if (value) bonus.set(section, (bonus.get(section) ?? 0) + value);
+    if (value) fits.set(section, (fits.get(section) ?? 0) + value);
   });
+  return { fits, named };
+}
+
+/** The sections that answer a question, the best first.
+    Returns also the terms that they explain, the words that were meant, and those mended. */
+function search(index, question) {
+  const asked = read(index, question);
+  const { fits, named } = explanations(index, asked);
+  // Whoever asks for RoPE also means rotary positions.
+  const meant = [...new Set([...named.values()].flatMap((name) => name.words))]
+    .map((form) => ({ form, found: new Map([[form, 0.3]]) }));
+  const words = [...asked.words, ...asked.joined, ...meant];
   const scores = new Map();
   const add = (section, score) => scores.set(section, (scores.get(section) ?? 0) + score);
   let most = 0;
@@ -181,43 +189,45 @@ function search(index, question) {
       }
     }
     const rare = rarity(index, values.size);
-    most += rare * (found[0]?.[1] ?? 0);
+    most += rare * Math.max(0, ...found.values());
     for (const [section, value] of values) add(section, (rare * 2.5 * value) / (value + 1.5));
   }
-  for (const [section, value] of bonus) add(section, 4 * most * value);
+  for (const [section, value] of fits) add(section, 4 * most * value);
   for (const [section, score] of scores) {
-    if (!index.pages[index.sections[section][0]][2]) scores.set(section, REFERENCE * score);
+    const [, , chapter] = index.pages[index.sections[section][0]];
+    if (!chapter) scores.set(section, REFERENCE * score);
   }
   const best = Math.max(...scores.values());
   const results = [...scores].filter(([, score]) => score > LEAST * best)
     .sort(([, one], [, other]) => other - one).map(([section]) => section);
-  const marks = new Set(words.flatMap((word) => word.found.map(([form]) => form)));
-  return { results, explains, marks, mended: asked.words.flatMap((word) => (word.mended ? [word.mended] : [])) };
+  const marks = new Set(words.flatMap(({ found }) => [...found.keys()]));
+  const mended = asked.words.flatMap((word) => word.mended ?? []);
+  return { results, named, marks, mended };
 }
 
-// --- the page ----------------------------------------------------------------------------------------
+// --- the page ------------------------------------------------------------------------------------
 
 /** The sentences of a paragraph that have most of the words, cut to the length of an excerpt. */
 function excerpt([, , , prose, rows], marks) {
   let best = { text: "", size: -1 };
-  const marked = (text) => new Set([...wordsIn(text)].map(({ form }) => form).filter((form) => marks.has(form)));
   const consider = (text) => {
-    const { size } = marked(text);
+    const forms = [...wordsIn(text)].map(({ form }) => form);
+    const { size } = new Set(forms.filter((form) => marks.has(form)));
     if (size > best.size) best = { text, size };
   };
   for (const paragraph of prose.split("\n")) {
-    const sentences = paragraph.split(/(?<=[.?!:]["”’)]*)\s+(?=\S)/);
+    const sentences = paragraph.match(SENTENCE) ?? [];
     sentences.forEach((_, first) => {
       let text = sentences[first];
       for (const next of sentences.slice(first + 1)) {
-        if (text.length + next.length >= EXCERPT) break;
-        text += ` ${next}`;
+        if (text.length + next.length > EXCERPT) break;
+        text += next;
       }
       consider(text);
     });
   }
-  if (best.size < 1) rows.split("\n").forEach(consider); // a table is for those that found nothing else
-  const { text } = best;
+  if (best.size < 1) rows.split("\n").forEach(consider); // a table is for what the prose lacks
+  const text = best.text.trim();
   return text.length <= EXCERPT ? text : `${text.slice(0, EXCERPT).replace(/\s+\S*$/, "")} …`;
 }
 
@@ -236,57 +246,67 @@ function write(element, text, marks) {
 }
 
 /** One result: the title as a link, where it stands, and an excerpt. */
-function item(index, section, { marks, explains }) {
+function item(index, section, { marks, named }) {
   const [page, anchor, title] = index.sections[section];
   const [address, name] = index.pages[page];
   const make = (tag, className = "") => Object.assign(document.createElement(tag), { className });
-  const link = Object.assign(make("a"), { href: `${address}#${anchor}` });
+  const link = make("a");
+  link.href = `${address}#${anchor}`;
   const heading = make("h2");
   heading.append(write(link, title || name, marks));
   const place = make("p", "search-place");
-  const subject = explains.get(section);
-  place.textContent = [index.tops.has(section) ? "" : name, subject && `explains “${subject}”`].filter(Boolean).join(" · ");
+  const subject = named.has(section) && `explains “${named.get(section).name}”`;
+  place.textContent = [!index.tops.has(section) && name, subject].filter(Boolean).join(" · ");
   const result = make("li");
-  result.append(heading, place, write(make("p"), excerpt(index.sections[section], marks), marks));
+  const text = excerpt(index.sections[section], marks);
+  result.append(heading, place, write(make("p"), text, marks));
   return result;
 }
 
+/** Connects the field of the page with the list of results. */
 function start() {
-  const find = (selector) => document.querySelector(`.book-search ${selector}`);
   const [form, field, status, help, list, more] = [
-    "form", "input", ".search-status", ".search-help", ".search-results", ".search-more"].map(find);
+    "form", "input", ".search-status", ".search-help", ".search-results", ".search-more",
+  ].map((selector) => document.querySelector(`.book-search ${selector}`));
   const index = makeIndex(window.bookIndex);
   let found = { results: [] };
-  const show = (count) => {
+  const show = () => {
     const shown = list.children.length;
-    list.append(...found.results.slice(shown, shown + count).map((section) => item(index, section, found)));
+    const next = found.results.slice(shown, shown + FIRST);
+    list.append(...next.map((section) => item(index, section, found)));
     more.hidden = list.children.length >= found.results.length;
     return list.children[shown];
   };
   const answer = () => {
     const question = field.value.trim();
-    list.replaceChildren();
+    const quoted = question.length > 60 ? `“${question.slice(0, 60)}…”` : `“${question}”`;
     found = search(index, question);
-    const { results, mended } = found;
-    const number = results.length === 1 ? "1 result" : `${results.length} results`;
-    const instead = [...mended].map(([wrong, right]) => `“${right}” for “${wrong}”`).join(", ");
-    const asked = question.length > 60 ? `${question.slice(0, 60)}…` : question;
-    status.textContent = !question ? "" : !results.length ? `Nothing found for “${asked}”.`
-      : `${number} for “${asked}”.${instead ? ` Searched ${instead}.` : ""}`;
-    help.hidden = !question || results.length > 0;
-    show(FIRST);
+    const { length } = found.results;
+    const read = found.mended.length ? `, read as “${found.mended.join(" ")}”` : "";
+    status.textContent = !question ? "" : !length ? `Nothing found for ${quoted}.`
+      : `${length} ${length === 1 ? "result" : "results"} for ${quoted}${read}.`;
+    help.hidden = !question || length > 0;
+    list.replaceChildren();
+    show();
     const address = new URL(location.href);
     if (question) address.searchParams.set("q", question);
     else address.searchParams.delete("q");
     if (address.href !== location.href) history.replaceState(null, "", address);
   };
   let waiting = 0;
-  field.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(answer, 200); });
-  form.addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(waiting); answer(); });
-  more.addEventListener("click", () => show(FIRST)?.querySelector("a").focus());
+  field.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(answer, 200);
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    clearTimeout(waiting);
+    answer();
+  });
+  more.addEventListener("click", () => show().querySelector("a").focus());
   field.value = new URLSearchParams(location.search).get("q") ?? "";
   answer();
   field.focus();
 }
 
-if (globalThis.document) document.addEventListener("DOMContentLoaded", start);
+document.addEventListener("DOMContentLoaded", start);
