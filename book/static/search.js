@@ -9,12 +9,17 @@ const FIRST = 12; // results that are shown at once
 const LONGEST = 200; // letters of a question that are read
 const EXCERPT = 240;
 const SENTENCE = /.+?(?:[.?!:]["”’)]*(?= [\p{Lu}\d“"(])|$)/gu;
+// What a word counts, by where it stands.
 const WEIGHTS = { term: 5, title: 5, page: 1.5, prose: 1 };
+const ENOUGH = 1.5; // at this sum of weights a word counts half of what it can
+// How well a section fits: by a term that is the question, or shares words with it; less where the
+// term is only mentioned again; by the title of a chapter, or of a section.
+const FIT = { same: 1, part: 0.8, again: 0.7, chapter: 1.3, title: 0.5, share: 4 };
 const REFERENCE = 0.6; // what a page counts that is no chapter
 const LEAST = 0.06; // of the best result's score; what has less is not shown
 const ORDINARY = new Set(("a an and are as at be by can do does for from have how i if in is it "
-  + "its me my of on or s should so t than that the then there this to us we what when where which why "
-  + "will with you").split(" "));
+  + "its me my of on or s should so t than that the then there this to us we what when where which "
+  + "why will with you").split(" "));
 
 // --- words ---------------------------------------------------------------------------------------
 
@@ -141,14 +146,14 @@ function read(index, question) {
 
 /** How well a name fits the question: 1 if they are the same, less if they share words. */
 function fit(index, name, asked) {
-  if (name.key === asked.key) return 1;
+  if (name.key === asked.key) return FIT.same;
   const shared = name.words.filter((form) => asked.words.some((word) => word.found.has(form)));
   if (!shared.length) return 0;
   const apart = asked.words.filter((word) => !name.words.some((form) => word.found.has(form)));
   const weigh = (forms) => forms.reduce(
     (sum, form) => sum + rarity(index, index.postings.get(form)?.size ?? 0), 0);
   const all = [...name.words, ...apart.map((word) => word.form)];
-  return 0.8 * (weigh(shared) / weigh(all)) ** 2;
+  return FIT.part * (weigh(shared) / weigh(all)) ** 2;
 }
 
 /** For each section, how well it fits as the one that explains what was asked. */
@@ -158,12 +163,13 @@ function explanations(index, asked) {
   for (const { names, places } of index.terms) {
     const best = Math.max(...names.map((name) => fit(index, name, asked)));
     places.forEach((section, k) => {
-      if (best) fits.set(section, Math.max(fits.get(section) ?? 0, k ? 0.7 * best : best));
-      if (best === 1) named.set(section, names[0]);
+      if (best) fits.set(section, Math.max(fits.get(section) ?? 0, k ? FIT.again * best : best));
+      if (best === FIT.same && !named.has(section)) named.set(section, names[0]);
     });
   }
   index.titles.forEach((title, section) => {
-    const value = fit(index, title, asked) * (index.tops.has(section) ? 1.3 : 0.5);
+    const weight = index.tops.has(section) ? FIT.chapter : FIT.title;
+    const value = weight * fit(index, title, asked);
     if (value) fits.set(section, (fits.get(section) ?? 0) + value);
   });
   return { fits, named };
@@ -190,9 +196,11 @@ function search(index, question) {
     }
     const rare = rarity(index, values.size);
     most += rare * Math.max(0, ...found.values());
-    for (const [section, value] of values) add(section, (rare * 2.5 * value) / (value + 1.5));
+    for (const [section, value] of values) {
+      add(section, (rare * (1 + ENOUGH) * value) / (ENOUGH + value));
+    }
   }
-  for (const [section, value] of fits) add(section, 4 * most * value);
+  for (const [section, value] of fits) add(section, FIT.share * most * value);
   for (const [section, score] of scores) {
     const [, , chapter] = index.pages[index.sections[section][0]];
     if (!chapter) scores.set(section, REFERENCE * score);
@@ -228,7 +236,8 @@ function excerpt([, , , prose, rows], marks) {
   }
   if (best.size < 1) rows.split("\n").forEach(consider); // a table is for what the prose lacks
   const text = best.text.trim();
-  return text.length <= EXCERPT ? text : `${text.slice(0, EXCERPT).replace(/\s+\S*$/, "")} …`;
+  if (text.length > EXCERPT) return `${text.slice(0, EXCERPT).replace(/\s+\S*$/, "")} …`;
+  return !text || /[.?!:…]["”’)]*$/.test(text) ? text : `${text} …`; // a formula stood there
 }
 
 /** Writes a text into an element, with the words marked. */
@@ -265,8 +274,9 @@ function item(index, section, { marks, named }) {
 
 /** Connects the field of the page with the list of results. */
 function start() {
-  const [form, field, status, help, list, more] = [
-    "form", "input", ".search-status", ".search-help", ".search-results", ".search-more",
+  const [form, field, status, examples, help, list, more] = [
+    "form", "input", ".search-status", ".search-examples", ".search-help", ".search-results",
+    ".search-more",
   ].map((selector) => document.querySelector(`.book-search ${selector}`));
   const index = makeIndex(window.bookIndex);
   let found = { results: [] };
@@ -285,6 +295,7 @@ function start() {
     const read = found.mended.length ? `, read as “${found.mended.join(" ")}”` : "";
     status.textContent = !question ? "" : !length ? `Nothing found for ${quoted}.`
       : `${length} ${length === 1 ? "result" : "results"} for ${quoted}${read}.`;
+    examples.hidden = question !== "";
     help.hidden = !question || length > 0;
     list.replaceChildren();
     show();

@@ -14,6 +14,7 @@ from tests.paths import BOOK, HTML
 
 pytestmark = [pytest.mark.browser, pytest.mark.built]
 
+MISSPELT = "transfomer"  # codespell:ignore
 # What a newcomer types, and how the address of the right section begins.
 FIRST = {
     "padding mask": "06_masking.html#two-masks",
@@ -21,7 +22,7 @@ FIRST = {
     "KV cache": "12_decoding.html#the-cache",
     "warm-up": "11_training.html#the-learning-rate",
     "bpe": "11_training.html#your-own-files",
-    "transfomer": "10_transformer.html#the-transformer",
+    MISSPELT: "10_transformer.html#the-transformer",
     "label smoothing": "09_embeddings.html#targets",
     "beam search": "12_decoding.html#beam-search",
     "layer normalization": "07_feed_forward_norm.html#layer-norm",
@@ -30,13 +31,13 @@ FIRST = {
     "why divide by sqrt(d_k)": "03_attention_layer.html#why-divide",
     "bleu": "12_decoding.html#measures",
     "Causal masks": "06_masking.html#two-masks",
-    "residual conection": "07_feed_forward_norm.html#residual-connections",
+    "residual conection": "07_feed_forward_norm.html#residual-connections",  # codespell:ignore
     "tied embeddings": "09_embeddings.html#one-matrix",
     "head dimension": "05_multi_head.html#what-heads-cost",
     "cross attention": "03_attention_layer.html#self-attention-and-cross-attention",
     "learning rate schedule": "11_training.html#the-learning-rate",
     "quadratic cost": "13_complexity.html#table-1",
-    "positonal encodding": "08_positions.html#positional-encodings",
+    "positonal encodding": "08_positions.html#positional-encodings",  # codespell:ignore
     "what is warmup": "11_training.html#the-learning-rate",
     "softmx": "03_attention_layer.html#one-query",
     "MultiHeadAttention": "05_multi_head.html#the-librarys-version",
@@ -92,7 +93,7 @@ def test_a_result_opens_at_its_heading(search: Page):
     )
 
 
-@pytest.mark.parametrize("question", ["RoPE", "transfomer", "why divide by sqrt(d_k)"])
+@pytest.mark.parametrize("question", ["RoPE", MISSPELT, "why divide by sqrt(d_k)"])
 def test_it_works_from_a_file_and_asks_nobody(page: Page, question: str):
     asked, problems = [], []
     page.on("request", lambda request: asked.append(request.url))
@@ -141,6 +142,7 @@ def test_the_question_stands_in_the_address(search: Page, site: str):
     ask(search, "")
     assert search.url == f"{site}/search.html"
     assert search.locator(RESULTS).count() == 0
+    assert search.locator(".search-examples").is_visible()
     assert search.locator("[role=status]").inner_text() == ""
     assert search.locator(".search-help").is_hidden()
 
@@ -150,12 +152,22 @@ def test_it_answers_while_one_types_and_says_how_much_it_found(search: Page):
     search.wait_for_selector(f"{RESULTS} a[href*='09_embeddings']")
     status = search.locator("[role=status]")
     assert status.inner_text().endswith("results for “label smoo”.")
-    ask(search, "transfomer")
-    assert status.inner_text().endswith("for “transfomer”, read as “transformer”.")
+    ask(search, MISSPELT)
+    assert status.inner_text().endswith(f"for “{MISSPELT}”, read as “transformer”.")
     ask(search, "qqqq zzzz")
     assert status.inner_text() == "Nothing found for “qqqq zzzz”."
     assert search.locator(".search-help a").count() == 2
     assert search.locator(".search-help").is_visible()
+
+
+def test_an_empty_page_gives_examples(search: Page):
+    links = search.locator(".search-examples a")
+    questions = links.all_inner_texts()
+    assert len(questions) == 3
+    links.last.click()
+    search.wait_for_selector(RESULTS)
+    assert search.locator(".book-search input").input_value() == questions[-1]
+    assert search.locator(".search-examples").is_hidden()
 
 
 def test_more_results_come_by_a_button_that_hands_on_the_focus(search: Page):
@@ -225,7 +237,7 @@ def test_the_magnifier_covers_no_letter(search: Page):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1300, 390])
-@pytest.mark.parametrize("question", ["padding mask", "qqqq"])
+@pytest.mark.parametrize("question", ["padding mask", "qqqq", ""])
 def test_results_are_accessible_and_fit(
     tabs: Tabs, site: str, theme: str, width: int, question: str
 ):
