@@ -237,7 +237,7 @@ def test_the_magnifier_covers_no_letter(search: Page):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1300, 390])
-@pytest.mark.parametrize("question", ["padding mask", "qqqq", ""])
+@pytest.mark.parametrize("question", ["padding mask", "qqqq"])
 def test_results_are_accessible_and_fit(
     tabs: Tabs, site: str, theme: str, width: int, question: str
 ):
@@ -249,7 +249,7 @@ def test_results_are_accessible_and_fit(
     )
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.problems == []  # before axe, which fetches style sheets on its own account
-    assert violations(tab.page) == []
+    assert violations(tab.page, whole=theme == "light") == []
     tabs.give(tab)
 
 
