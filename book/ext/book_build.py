@@ -16,12 +16,13 @@ from ext import (
     book_meta,
     book_pages,
     book_runs,
+    book_search,
     book_widgets,
 )
 
 
 def finish(app, exception) -> None:
-    """Make the figures light, pass over every page, and cut the fonts to what the pages show."""
+    """Make the figures light, pass over every page, cut the fonts, and list what can be found."""
     if exception is not None or app.builder.format != "html":
         return
     out = Path(app.outdir)
@@ -35,6 +36,7 @@ def finish(app, exception) -> None:
     )
     book_fonts.cut_all(out / "_static", book_pages.rewrite(out, steps))
     book_meta.write_sitemap(out, app.config.html_baseurl, app.env.found_docs)
+    book_search.write_index(out, app.env.found_docs, Path(app.srcdir))
 
 
 def setup(app):
@@ -47,6 +49,7 @@ def setup(app):
     app.add_directive("library", book_library.Library)
     app.add_directive("widget", book_widgets.StoredWidget)
     app.connect("builder-inited", book_widgets.on_builder)
+    app.connect("builder-inited", book_search.on_builder)
     app.connect("doctree-read", book_glossary.on_read)
     app.connect("doctree-read", book_library.on_read)
     app.connect("doctree-resolved", book_glossary.on_resolved)

@@ -15,11 +15,13 @@ FIRST_PART = re.compile(r"<h2\b")  # what stands above it may be seen at once
 
 SCRIPT = re.compile(r'[ \t]*<script\b([^>]*?)\bsrc="([^"]*)"([^>]*)></script>\n?')
 SHEET = re.compile(r'[ \t]*<link\b[^>]*\bhref="([^"]*\.css[^"]*)"[^>]*>\n?')
-# What a page must hold for a file to be of use on it. The theme's search box opens search.html.
+# What a page must hold for a file to be of use on it.
 NEEDED = {
-    "searchtools.js": r"search-results",
-    "language_data.js": r"search-results",
-    "searchindex.js": r"search-results",
+    **dict.fromkeys(
+        # Sphinx's own search, whose place the page of book_search.py takes.
+        ("searchtools.js", "language_data.js", "searchindex.js", "sphinx_highlight.js"),
+        r"(?!)",
+    ),
     "fontawesome.js": r"(?!)",  # an empty stand-in: the icons come from a font
     "sphinx-design.min.css": r'class="(?:[^"]* )?sd-',
     "design-tabs.js": r'class="(?:[^"]* )?sd-tab',
