@@ -44,9 +44,7 @@ LINK = first_of[
         ]
     ],
     optional[
-        href(join["https://doi.org/", field("doi", raw=True)])[
-            join["doi:", field("doi", raw=True)]
-        ]
+        href(join["https://doi.org/", field("doi", raw=True)])[join["doi:", field("doi", raw=True)]]
     ],
     optional[href(field("url", raw=True))[field("url", raw=True, apply_func=bare)]],
 ]

@@ -41,9 +41,7 @@ def finish(app, exception) -> None:
 
 
 def setup(app):
-    register_plugin(
-        "pybtex.style.formatting", book_bibliography.NAME, book_bibliography.AuthorYear
-    )
+    register_plugin("pybtex.style.formatting", book_bibliography.NAME, book_bibliography.AuthorYear)
     math = (book_mathml.visit_inline, None), (book_mathml.visit_block, None)
     app.add_html_math_renderer("mathml", *math)
     link = (book_glossary.visit_link, book_glossary.depart_link)
