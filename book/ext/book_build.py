@@ -6,7 +6,10 @@ This is the one extension that `_config.yml` names; the files beside it hold the
 from functools import partial
 from pathlib import Path
 
+from pybtex.plugin import register_plugin
+
 from ext import (
+    book_bibliography,
     book_fonts,
     book_glossary,
     book_images,
@@ -40,6 +43,7 @@ def finish(app, exception) -> None:
 
 
 def setup(app):
+    register_plugin("pybtex.style.formatting", book_bibliography.NAME, book_bibliography.AuthorYear)
     math = (book_mathml.visit_inline, None), (book_mathml.visit_block, None)
     app.add_html_math_renderer("mathml", *math)
     link = (book_glossary.visit_link, book_glossary.depart_link)
@@ -52,6 +56,7 @@ def setup(app):
     app.connect("builder-inited", book_search.on_builder)
     app.connect("doctree-read", book_glossary.on_read)
     app.connect("doctree-read", book_library.on_read)
+    app.connect("doctree-resolved", book_bibliography.on_resolved)
     app.connect("doctree-resolved", book_glossary.on_resolved)
     app.connect("html-page-context", book_widgets.on_page)
     app.connect("html-page-context", book_meta.on_page)
