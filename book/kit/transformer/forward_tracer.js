@@ -119,6 +119,7 @@ export default {
         },
       });
       const behind = arithmetic.panel(own);
+      w.onReset(() => { column = null; });
       const said = ui.h("p", { class: "ft-said" });
       /** What the model says, token by token, with its probability where that is below 90 %. */
       function writing(one) {
@@ -144,7 +145,7 @@ export default {
       const asked = ui.h("p", { class: "ft-asked" });
       const guesses = ui.part("Next token", asked, guessed.element);
 
-      const answer = ui.h("div", { class: "bw-body" }); // all that is shown of a sentence
+      const answer = ui.h("div", { class: "ft-answer" }); // all that is shown of a sentence
       let shown = [];
       function drawMap(state, { one, stage, tokens, at }) {
         maps.hidden = !isAttention(stage.kind);
@@ -201,7 +202,7 @@ export default {
         const news = drawSaid(seen?.one, state);
         answer.hidden = !seen;
         if (!seen) {
-          w.say(news);
+          w.say(own.missing() ?? "");
           return;
         }
         const { one, stage, tokens, at } = seen;

@@ -70,7 +70,7 @@ const arithmetic = (() => {
   /** Where q and k are taken, for a kind of step in a model with this configuration. */
   function taken({ kind }, { norm, positions }) {
     const x = norm === "pre" ? "LN(x)" : "x";
-    const made = `q = W_q ${x}, k = W_k ${kind === "cross" ? "M" : x}`;
+    const made = `q = W_q ${x} + b_q, k = W_k ${kind === "cross" ? "M" : x} + b_k`;
     if (positions !== "rotary") return `${made}.`;
     return kind === "cross" ? `${made}. Cross-attention rotates neither.`
       : `${made}, both after the rotation by their positions.`;
@@ -102,19 +102,19 @@ const arithmetic = (() => {
       if (element.hidden) return "";
       const { stage, config, vectors, queries, keys, head, i, j, open } = place;
       if (j === null) {
-        body.replaceChildren(ui.h("p", { class: "ft-reading",
+        body.replaceChildren(ui.h("p", { class: "ft-pair",
           text: "Choose a cell of the map to see how its weight is computed." }));
         return "";
       }
       const pair = [word(queries[i]), " looks at ", word(keys[j]), ` in head ${head + 1}: `];
       if (j >= open) {
-        body.replaceChildren(ui.h("p", { class: "ft-reading" }, pair,
+        body.replaceChildren(ui.h("p", { class: "ft-pair" }, pair,
           "the weight is exactly 0. This key comes later, and the mask sets its score to −∞ before "
           + "the softmax: exp(−∞) = 0."));
         return body.textContent;
       }
       if (!config) {
-        const line = ui.h("p", { class: "ft-reading" }, pair,
+        const line = ui.h("p", { class: "ft-pair" }, pair,
           "its numbers come from the model's parameters.");
         body.replaceChildren(line, button, problem);
         return `${line.textContent} The button below the map loads them.`;
@@ -124,7 +124,7 @@ const arithmetic = (() => {
       const { table, power, total } = softmaxOf(found, keys, j);
       const weight = weights[j].toFixed(3);
       body.replaceChildren(
-        ui.h("p", { class: "ft-reading" }, pair, "weight ", ui.h("strong", { text: weight })),
+        ui.h("p", { class: "ft-pair" }, pair, "weight ", ui.h("strong", { text: weight })),
         ui.h("ol", { class: "ft-sums" },
           step(`Multiply the query by the key, dimension by dimension. ${taken(stage, config)}`,
             ui.h("div", { class: "ft-blocks" }, blocks(found))),
@@ -140,5 +140,5 @@ const arithmetic = (() => {
     return { element, show };
   }
 
-  return { behind, panel };
+  return { behind, taken, panel };
 })();

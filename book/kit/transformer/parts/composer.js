@@ -117,7 +117,6 @@ const composer = (() => {
       held = null;
       shown = "";
       missing = "No translation. What stood here before is cleared.";
-      news = `${missing} `;
       mark(message, { offer });
       w.set({ own: "", sentence: number });
       w.redraw();
