@@ -96,7 +96,7 @@ def heads_of(attention, rows, name, rotates):
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_vectors_and_weights_are_those_of_torch(published, behind, name):
-    model, source_vocab, target_vocab = published
+    model, source_vocab, _ = published
     source = torch.tensor([[*source_vocab.encode(tokenise(TEXT)), EOS]])
     lengths = torch.tensor([source.shape[1]])
     tokens = greedy(model, source, lengths, 60)[0]
@@ -129,8 +129,8 @@ def test_vectors_and_weights_are_those_of_torch(published, behind, name):
     [
         ("self", ("pre", "rotary"), "q = W_q LN(x) + b_q, k = W_k LN(x) + b_k, both after the "
          "rotation by their positions."),
-        ("cross", ("pre", "rotary"), "q = W_q LN(x) + b_q, k = W_k M + b_k. Cross-attention rotates "
-         "neither."),
+        ("cross", ("pre", "rotary"), "q = W_q LN(x) + b_q, k = W_k M + b_k. Cross-attention "
+         "rotates neither."),
         ("cross", ("post", "none"), "q = W_q x + b_q, k = W_k M + b_k."),
         ("self", ("post", "sinusoidal"), "q = W_q x + b_q, k = W_k x + b_k."),
     ],
@@ -208,7 +208,8 @@ def test_keyboard_asks_and_it_is_read_out_once(stage, tracer):
     page.evaluate("""() => {
       window.heard = [];
       const status = document.querySelector("[role=status]");
-      new MutationObserver(() => heard.push(status.textContent)).observe(status, { childList: true });
+      const hear = () => heard.push(status.textContent);
+      new MutationObserver(hear).observe(status, { childList: true });
     }""")
     page.keyboard.press("Enter")
     expect(page.get_by_role("status")).to_contain_text("The button below the map loads them")

@@ -155,8 +155,9 @@ export default {
         const causal = stage.kind === "self" && stage.side === "target";
         const drawn = [one, state.stage, state.head];
         if (drawn.some((value, i) => value !== shown[i])) {
-          map.update(weights.map((row, i) =>
-            row.map((v, j) => (causal && j > i ? null : v / 1000))), { rows: tokens, columns: keys });
+          const shares = weights.map((row, i) =>
+            row.map((v, j) => (causal && j > i ? null : v / 1000)));
+          map.update(shares, { rows: tokens, columns: keys });
           shown = drawn;
         }
         const j = column === null ? null : Math.min(column, keys.length - 1);

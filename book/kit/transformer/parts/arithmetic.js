@@ -57,8 +57,8 @@ const arithmetic = (() => {
       ui.h("td", { class: "bw-shaded", text: weight.toFixed(3) }), weight);
     const table = ui.h("table", { class: "ft-numbers ft-softmax" },
       ui.h("caption", { class: "bw-hidden", text: "The softmax of this row" }),
-      ui.h("thead", {}, ui.h("tr", {}, ["key", "score", "exp(score − max)", "weight"].map((text) =>
-        ui.h("th", { scope: "col", text })))),
+      ui.h("thead", {}, ui.h("tr", {}, ["key", "score", "exp(score − max)", "weight"].map(
+        (text) => ui.h("th", { scope: "col", text })))),
       ui.h("tbody", {}, scores.map((score, n) => line(names[n],
         [ui.h("td", { text: short(score) }), ui.h("td", { text: powers[n].toFixed(3) }),
           weigh(weights[n])], n === j && "ft-here")),
@@ -79,8 +79,9 @@ const arithmetic = (() => {
   /**
    * The part of the tracer that shows it. Options: size, of the model in kB; load(tell), which
    * fetches it. Returns { element, show(place) -> what is to be read out }. A place is null where
-   * there is no model, or { stage, config, vectors, queries, keys (names), heads, head, i, j, open };
-   * without j the reader is asked to choose a cell, without a configuration to load the model.
+   * there is no model, or { stage, config, vectors, queries, keys, heads, head, i, j, open }, with
+   * the tokens of queries and keys; without j the reader is asked to choose a cell, without a
+   * configuration to load the model.
    */
   function panel({ size, load }) {
     const body = ui.h("div", { class: "ft-behind", tabindex: -1, role: "group",
@@ -98,7 +99,8 @@ const arithmetic = (() => {
       (part, n) => (n % 2 ? ui.h("sub", { text: part }) : part))), nodes);
 
     function show(place) {
-      element.hidden = !place || Boolean(place.config && !place.vectors); // its words are not the model's
+      // A sentence with words that the model does not have has no vectors.
+      element.hidden = !place || Boolean(place.config && !place.vectors);
       if (element.hidden) return "";
       const { stage, config, vectors, queries, keys, head, i, j, open } = place;
       if (j === null) {

@@ -52,11 +52,12 @@ const composer = (() => {
    * The line, its suggestions, and the model behind it. Options: engine, what Python says of the
    * model (none: nothing is offered); stages, of the tracer; k, how many guesses to keep; number,
    * the place in the list of sentences that the reader's own one has, which `own` holds.
-   * Returns { element, size, load(tell), config(), sentence(state), retrace(one), missing(), news() }:
-   * the size of the model in words; load fetches it (true if it came, else tell(message)), config
-   * is then its configuration; the reader's traced sentence, or null; a stored sentence as this
-   * model computes it, or as it is while there is no model; what to say where there is no sentence
-   * to show; and what is to be read out, once.
+   * Returns { element, size, load, config, sentence, retrace, missing, news }:
+   *   size, of the model, in words; load(tell) fetches it: true if it came, else tell(message)
+   *   config() -> the model's configuration, once it is there
+   *   sentence(state) -> the reader's traced sentence, or null; missing() -> why there is none
+   *   retrace(one) -> a stored sentence as this model computes it, or as it is without the model
+   *   news() -> what is to be read out, once
    */
   function own(w, { engine, stages, number, k }) {
     if (!engine.id) {
@@ -98,7 +99,7 @@ const composer = (() => {
       fitting.replaceChildren();
       mark(null);
     }
-    /** What the note under the line says: a problem with what to try instead, or how it was read. */
+    /** The note under the line: a problem, with what to try instead, or how the line was read. */
     function mark(problem, { offer, found } = {}) {
       if (problem) input.setAttribute("aria-invalid", "true");
       else input.removeAttribute("aria-invalid");
@@ -160,7 +161,7 @@ const composer = (() => {
     }
 
     const options = { stages, k, longest: engine.max_length };
-    /** Translates what the line says; `text` is the state's, if it did not come through the line. */
+    /** Translates the line, or `text`: that of the state, if it did not come through the line. */
     async function send(text = null) {
       if (waiting) return;
       const mine = run;
@@ -192,7 +193,7 @@ const composer = (() => {
       }
     }
 
-    /** A stored sentence as the model in the page computes it, so that its numbers are there too. */
+    /** A stored sentence as the model in the page computes it, so that it has its vectors too. */
     function retrace(one) {
       const source = one.source.slice(0, -1);
       if (!model || !source.every((word) => model.source.includes(word))) return one;

@@ -19,8 +19,8 @@ const typed = (() => {
     + "december").split(" ");
   const PLURALS = { foot: "feet", inch: "inches", krona: "kronor", krone: "kroner" };
   const ALIASES = { $: "dollars", "€": "euros", "£": "pounds", "¥": "yen", "&": "and",
-    the: "", of: "", km: "kilometers", cm: "centimeters", mm: "millimeters", kg: "kilograms", ml: "milliliters",
-    mb: "megabytes", mph: "miles per hour", "km/h": "kilometers per hour",
+    the: "", of: "", km: "kilometers", cm: "centimeters", mm: "millimeters", kg: "kilograms",
+    ml: "milliliters", mb: "megabytes", mph: "miles per hour", "km/h": "kilometers per hour",
     "°c": "degrees celsius", "°f": "degrees fahrenheit" };
   const JOINS = ["in", "and", ","]; // after these, "a" counts; after a noun, it is "per"
   const isFigure = (piece) => /\d/.test(piece ?? "");
