@@ -117,7 +117,8 @@ const typed = (() => {
   /** The known word that is spelled most alike, or begins so; undefined if none is near. */
   function near(word, known) {
     const most = Math.floor(word.length / 3);
-    const [best] = known.map((other) => [distance(word, other), other])
+    const [best] = known.filter((other) => Math.abs(other.length - word.length) <= most)
+      .map((other) => [distance(word, other), other])
       .filter(([far]) => far <= most).sort(([a], [b]) => a - b);
     if (best) return best[1];
     for (let size = word.length; size >= 3; size -= 1) {
