@@ -7,7 +7,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from kit.shared.attention_checks import attention_by_loops
-from kit.shared.checks import Steps, check, expect_tensor, normal, require, require_close
+from kit.shared.checks import (
+    Steps,
+    check,
+    close,
+    expect_tensor,
+    normal,
+    require,
+    require_close,
+    require_gradients,
+    short,
+)
 from lib.attention import MultiHeadAttention
 
 
@@ -22,15 +32,13 @@ def contributions_by_loops(
     Source: Attention Is All You Need, section 3.2.2.
     """
     queries, keys, values = (w(x) for w in (layer.w_q, layer.w_k, layer.w_v))
-    n_heads = layer.n_heads
-    d_k, d_v = queries.shape[-1] // n_heads, values.shape[-1] // n_heads
-    rows = []
-    for query, key, value in zip(queries, keys, values, strict=True):
-        for i in range(n_heads):
-            narrow, wide = slice(i * d_k, (i + 1) * d_k), slice(i * d_v, (i + 1) * d_v)
-            head = attention_by_loops(query[:, narrow], key[:, narrow], value[:, wide])
-            rows.append(head @ layer.w_o.weight[:, wide].T)
-    return torch.stack(rows).unflatten(0, (len(x), n_heads))
+    d_k, d_v = queries.shape[-1] // layer.n_heads, values.shape[-1] // layer.n_heads
+    parts = []
+    for i in range(layer.n_heads):
+        narrow, wide = slice(i * d_k, (i + 1) * d_k), slice(i * d_v, (i + 1) * d_v)
+        head = attention_by_loops(queries[..., narrow], keys[..., narrow], values[..., wide])
+        parts.append(head @ layer.w_o.weight[:, wide].T)
+    return torch.stack(parts, dim=1)
 
 
 @check("merge heads")
@@ -43,48 +51,52 @@ def check_merge_heads(merge: Callable[[Tensor], Tensor]) -> Steps:
         batch, n_heads, time, d_v = sizes
         heads = torch.arange(float(batch * n_heads * time * d_v)).reshape(sizes)
         merged = expect_tensor(merge(heads), (batch, time, n_heads * d_v))
+        want = torch.cat(heads.unbind(1), dim=-1)
         mistakes = {
             "the positions are mixed: a reshape alone keeps the numbers in their old order, in "
             "which all positions of head 1 come first; "
-            "bring the heads next to d_v beforehand": heads.reshape(merged.shape),
+            "bring the heads next to d_v beforehand": heads.reshape(want.shape),
             "the heads are interleaved number by number; "
             "each head's d_v numbers stay together": heads.permute(0, 2, 3, 1).flatten(2),
+            "the heads come in reverse": torch.cat(heads.flip(1).unbind(1), dim=-1),
         }
-        for i in range(n_heads):
-            block = slice(i * d_v, (i + 1) * d_v)
-            wrong = {meaning: other[..., block] for meaning, other in mistakes.items()}
-            otherwise = f"block {i} is not what head {i} found"
-            require_close(merged[..., block], heads[:, i], otherwise, wrong)
+        first = f"expected {short(want[0, 0])} at the first position, got {short(merged[0, 0])}"
+        require_close(merged, want, first, mistakes)
+    require_gradients(merge, lambda heads: torch.cat(heads.unbind(1), dim=-1), heads=heads)
     yield from ("each position keeps its own numbers", "heads in their order")
 
 
 @check("contributions")
+@torch.no_grad()
 def check_contributions(contribute: Callable[[MultiHeadAttention, Tensor], Tensor]) -> Steps:
     """Check contribute(layer, x): what each head adds to the output of a self-attention layer.
 
     Shapes: x (batch, time, d_in); returns (batch, heads, time, d_out).
     """
     layer, x = _layer(), normal(2, 5, 7)
-    with torch.no_grad():
-        parts = expect_tensor(contribute(layer, x), (2, 3, 5, 13))
-        output, bias = layer(x), layer.w_o.bias
-        counted = (
-            "the bias of W^O is in every part, so it counts three times; it belongs to no head"
-        )
-        otherwise = "the parts and the bias must add up to layer(x)"
-        require_close(parts.sum(1) + bias, output, otherwise, {counted: output + 3 * bias})
-        yield "they add up to layer(x)"
-
-        require_close(
-            parts,
-            contributions_by_loops(layer, x),
-            "the sum is right, but the parts are not head_i W_i^O: check which rows of W^O "
-            "(columns of w_o.weight) belong to which head",
-        )
-        yield "each one is head_i W_i^O"
+    parts = contribute(layer, x)
+    _require_untouched(layer)
+    want, bias = contributions_by_loops(layer, x), layer.w_o.bias
+    adds_up = close(expect_tensor(parts, want.shape).sum(1), want.sum(1))
+    require_close(
+        parts,
+        want,
+        "the sum is right, but the parts are not head_i W_i^O: check which rows of W^O "
+        "(columns of w_o.weight) belong to which head"
+        if adds_up
+        else "the parts and the bias of W^O must add up to layer(x)",
+        {
+            "the bias of W^O is in every part, so it counts three times; it belongs to no head": (
+                want + bias
+            ),
+            "the bias of W^O is shared out; it belongs to no head": want + bias / 3,
+        },
+    )
+    yield from ("they add up to layer(x)", "each one is head_i W_i^O")
 
 
 @check("keep heads")
+@torch.no_grad()
 def check_keep_heads(
     keep: Callable[[MultiHeadAttention, Sequence[int]], MultiHeadAttention],
 ) -> Steps:
@@ -94,39 +106,38 @@ def check_keep_heads(
     """
     x = normal(2, 5, 7)
     for kept in ((0, 2), (1,), (2, 1, 0)):
-        layer = _layer()
-        before = {name: tensor.clone() for name, tensor in layer.state_dict().items()}
+        layer, n = _layer(), len(kept)
         small = keep(layer, kept)
+        _require_untouched(layer)
         is_layer = isinstance(small, MultiHeadAttention)
         require(is_layer, f"expected a MultiHeadAttention, got {type(small).__name__}")
-        for name, tensor in layer.state_dict().items():
-            require(torch.equal(tensor, before[name]), f"the old layer was changed: {name}")
-        require(small.n_heads == len(kept), f"expected {len(kept)} heads, got {small.n_heads}")
-        for name in ("w_q", "w_k", "w_v", "w_o"):
-            _require_size(name, getattr(small, name), getattr(layer, name), len(kept) / 3)
-        with torch.no_grad():
-            parts = contributions_by_loops(layer, x)
-            output = small.double()(x) - layer.w_o.bias
-            first = parts[:, : len(kept)].sum(1)
-            require_close(
-                output,
-                parts[:, list(kept)].sum(1),
-                f"the output must be that of heads {kept} and the bias of W^O, nothing else; "
-                "copy the biases too",
-                {f"asked to keep {kept}, it keeps the first {len(kept)}": first},
+        require(small.n_heads == n, f"expected {n} heads, got {small.n_heads}")
+        sizes = {"w_q": (11 * n, 7), "w_k": (11 * n, 7), "w_v": (5 * n, 7), "w_o": (13, 5 * n)}
+        for name, size in sizes.items():
+            got = tuple(getattr(small, name).weight.shape)
+            require(
+                got == size,
+                f"expected {name}.weight of shape {size}, got {got}; a head keeps its width: "
+                "give d_k and d_v, or d_model / n_heads makes it wider",
             )
+        old, new = (dict(each.named_parameters()) for each in (layer, small))
+        stores = {parameter.untyped_storage().data_ptr() for parameter in old.values()}
+        shared = [name for name in new if new[name].untyped_storage().data_ptr() in stores]
+        strange = [name for name in new if not torch.isin(new[name].double(), old[name]).all()]
+        parts = contributions_by_loops(layer, x)
+        first = parts[:, :n].sum(1) + layer.w_o.bias
+        require_close(
+            small.double()(x),
+            parts[:, list(kept)].sum(1) + layer.w_o.bias,
+            f"{' and '.join(strange)}: there stand numbers that the old layer does not have; copy "
+            "the weights and biases of the kept heads"
+            if strange
+            else f"the output must be that of heads {kept} and the bias of W^O, nothing else; the "
+            "heads stand in the same order in all four matrices",
+            {f"asked to keep {kept}, it keeps the first {n}": first},
+        )
+        yield {f"the new layer shares {shared} with the old one: clone what you keep": bool(shared)}
     yield from ("as small as it should be", "the kept heads work as before")
-
-
-def _require_size(name: str, small: nn.Linear, large: nn.Linear, share: float) -> None:
-    across = name == "w_o"  # its heads are columns, those of the others are rows
-    rows = large.out_features if across else round(large.out_features * share)
-    columns = round(large.in_features * share) if across else large.in_features
-    require(
-        tuple(small.weight.shape) == (rows, columns),
-        f"expected {name}.weight of shape {(rows, columns)}, got {tuple(small.weight.shape)}; "
-        "a head keeps its width: give d_k and d_v, or d_model / n_heads makes it wider",
-    )
 
 
 def _layer() -> MultiHeadAttention:
@@ -136,3 +147,9 @@ def _layer() -> MultiHeadAttention:
     for parameter in layer.parameters():
         nn.init.normal_(parameter, std=0.4, generator=generator)
     return layer.double()
+
+
+def _require_untouched(layer: MultiHeadAttention) -> None:
+    for name, tensor in _layer().state_dict().items():
+        same = torch.equal(layer.state_dict()[name], tensor)
+        require(same, f"the old layer was changed: {name}; work on a copy")

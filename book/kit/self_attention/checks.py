@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable
+from numbers import Real
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from kit.shared.attention_checks import attention_by_loops, attention_mistakes
+from kit.shared.attention_checks import attention_by_loops, require_attention
 from kit.shared.checks import (
     Steps,
     check,
@@ -40,26 +40,30 @@ def check_self_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Tens
     """
     # With all sizes alike a wrong transpose raises no error, so this comes first.
     x, *weights = _draw(4, 4, 4, 4, 4)
+    query, key, value = (x @ w for w in weights)
     output = expect_tensor(attend(x, *weights), (4, 4, 4))
-    changed = torch.cat([x[:3], x[3:] + 1])
-    require(close(attend(changed, *weights)[:3], output[:3]), TRANSPOSED)
+    if not close(attend(torch.cat([x[:3], x[3:] + 1]), *weights)[:3], output[:3]):
+        reversed_axes = query @ key.permute(2, 1, 0)
+        wrong = [(reversed_axes / scale).softmax(-1) @ value for scale in (1, 2)]
+        yield {TRANSPOSED: any(close(output, one) for one in wrong)}
+        require_attention(output, query, key, value, "sequences of the batch mix")
     yield "sequences of a batch do not mix"
 
     for sizes in SIZES:
         x, *weights = inputs = _draw(*sizes)
-        batch, time, d_x, _, d_v = sizes
-        query, key, value = (x @ w for w in weights)
-        others = {"d_x": d_x, "d_v": d_v, "the length": time}
-        require_close(
-            expect_tensor(attend(*inputs), (batch, time, d_v)),
-            _by_loops(*inputs),
+        require_attention(
+            attend(*inputs),
+            *(x @ w for w in weights),
             "expected softmax(Q K^T / sqrt(d_k)) V with Q = X W_Q, K = X W_K, V = X W_V",
-            attention_mistakes(query, key, value, others),
+            d_x=sizes[2],
         )
     yield f"equals the loops on {len(SIZES)} shapes, with d_x, d_k and d_v all different"
 
-    named = dict(zip(("x", "w_q", "w_k", "w_v"), _draw(*SIZES[0]), strict=True))
-    require_gradients(attend, _by_loops, **named)
+    require_gradients(
+        attend,
+        lambda x, w_q, w_k, w_v: attention_by_loops(x @ w_q, x @ w_k, x @ w_v),
+        **dict(zip(("x", "w_q", "w_k", "w_v"), _draw(*SIZES[0]), strict=True)),
+    )
     yield "gradients reach the input and all three matrices"
 
 
@@ -75,32 +79,37 @@ def check_equivariance_gap(
     x = normal(5, 3)
     order = torch.tensor([2, 0, 1, 4, 3])  # the first three form a circle: not its own inverse
     place = torch.arange(5.0, dtype=torch.float64)[:, None]
-
-    def measure(function: Callable[[Tensor], Tensor]) -> float:
-        return float(expect(gap(function, x, order), float | int | Tensor, "a number"))
-
-    doubled, summed = measure(lambda x: 2 * x), measure(lambda x: x.cumsum(0))
-    yield {
-        "doubling each vector is equivariant, so its gap is 0; compare f(P x) with P f(x), where "
-        "both sides use the same order: comparing "
-        "with f(x) would ask for invariance": doubled >= 1e-10,
-        "a running sum depends on the order, so its gap "
-        "is not 0; the function must see x[order]": summed <= 0.1,
+    functions = {
+        "2 x": lambda x: 2 * x,
+        "a running sum": lambda x: x.cumsum(0),
+        "x times its position": lambda x: x * place,
+        "-x times its position": lambda x: -x * place,
     }
-    yield "0 for an equivariant map"
-
-    for function in (lambda x: x * place, lambda x: -x * place):
-        expected = (function(x[order]) - function(x)[order]).abs().max().item()
-        got = measure(function)
-        require(
-            math.isclose(got, expected, rel_tol=1e-9),
-            "expected the largest entry of |f(P x) - P f(x)|, too low or too high alike, here "
-            f"{expected:.4f}, got {got:.4f}",
+    for name, function in functions.items():
+        after, before = function(x[order]), function(x)
+        largest = (after - before[order]).abs().max()
+        got = expect(gap(function, x, order), Real | Tensor, "a number")
+        got = torch.as_tensor(got, dtype=torch.float64)
+        require(got.numel() == 1, f"expected one number, got {got.numel()} of them")
+        both = (
+            "compare f(P x) with P f(x), where both sides use the same order: comparing with f(x) "
+            "asks for invariance"
         )
-    yield "the largest entry, of either sign, for another"
+        require_close(
+            got.reshape(()),
+            largest,
+            f"expected the largest entry of |f(P x) - P f(x)|, for {name} {largest:.4f}, got {got:.4f}",
+            {
+                both: (after - before).abs().max(),
+                "the gap of a map that minds the order is not 0: f must see x[order]": 0.0,
+                "too low counts like too high: abs is missing": (after - before[order]).max(),
+            },
+        )
+    yield from ("0 for an equivariant map", "the largest entry, of either sign, for another")
 
 
 @check("reversing weights")
+@torch.no_grad()
 def check_reversing_weights(make: Callable[[int, int], tuple[Tensor, Tensor, Tensor]]) -> Steps:
     """Check make(n_letters, n): matrices with which self-attention reverses words of n letters.
 
@@ -109,29 +118,30 @@ def check_reversing_weights(make: Callable[[int, int], tuple[Tensor, Tensor, Ten
     Errors: CheckFailed if a word comes out wrong, or if a position looks at several others.
     """
     for n_letters, n in WORDS:
-        answer = make(n_letters, n)
-        require(is_parts(answer, 3), f"expected three matrices w_q, w_k, w_v, got {answer!r}")
-        w_q, w_k, w_v = answer
-        width = n_letters + n
-        shapes = [tuple(getattr(w, "shape", ())) for w in answer]
-        as_wide = shapes[0] == shapes[1] and shapes[2] == (width, n_letters)
+        answer, width = make(n_letters, n), n_letters + n
+        is_some = isinstance(answer, tuple | list | Tensor)
+        got = f"{type(answer).__name__} of {len(answer)}" if is_some else answer
+        require(is_parts(answer, 3, Tensor), f"expected three matrices w_q, w_k, w_v, got {got}")
+        w_q, w_k, w_v = (expect_tensor(w, w.shape, like=torch.eye(1)).double() for w in answer)
         require(
-            as_wide and shapes[0][0] == width,
+            w_q.shape == w_k.shape == (width, *w_q.shape[1:2]) and w_v.shape == (width, n_letters),
             f"expected matrices of {width} rows, w_q and w_k equally wide and w_v {n_letters} "
-            f"wide, got {shapes}",
+            f"wide, got {[tuple(w.shape) for w in answer]}",
         )
-        generator = torch.Generator().manual_seed(n)
-        for _ in range(20):
-            letters = torch.randint(n_letters, (n,), generator=generator)
-            x = torch.cat([torch.eye(n_letters)[letters], torch.eye(n)], dim=1)
-            weights = ((x @ w_q.float()) @ (x @ w_k.float()).T / math.sqrt(w_q.shape[1])).softmax(1)
-            least = weights.flip(1).diagonal().min().item()
-            written = (weights @ (x @ w_v.float())).argmax(1)
+        letters = torch.randint(n_letters, (20, n), generator=torch.Generator().manual_seed(n))
+        one_hot = torch.eye(n_letters)[letters], torch.eye(n).expand(20, n, n)
+        x = torch.cat(one_hot, dim=-1).double()
+        weights = (x @ w_q @ (x @ w_k).mT / math.sqrt(w_q.shape[1])).softmax(-1)
+        written = (weights @ (x @ w_v)).argmax(-1)
+        for word, rows, said in zip(letters, weights, written, strict=True):
+            i = int(rows.flip(1).diagonal().argmin())
+            given, most = rows[i, n - 1 - i].item(), int(rows[i].argmax())
             yield {
                 "position i must look at position n - 1 - i with a weight near 1; in a word of "
-                f"{n} letters one gives it only {least:.2f}": least <= 0.99,
-                f"the letters {letters.tolist()} came out as {written.tolist()}: the "
-                "value of a position must be its letter": not torch.equal(written, letters.flip(0)),
+                f"{n} letters position {i} gives it only {given:.2f} and looks most at "
+                f"position {most}": not given > 0.99,
+                f"the letters {word.tolist()} came out as {said.tolist()}: the "
+                "value of a position must be its letter": not torch.equal(said, word.flip(0)),
             }
     yield "each position looks at its mirror image"
     yield f"words of {len(WORDS)} lengths are reversed"
@@ -139,9 +149,3 @@ def check_reversing_weights(make: Callable[[int, int], tuple[Tensor, Tensor, Ten
 
 def _draw(batch: int, time: int, d_x: int, d_k: int, d_v: int) -> list[Tensor]:
     return normals((batch, time, d_x), (d_x, d_k), (d_x, d_k), (d_x, d_v), seed=time)
-
-
-def _by_loops(
-    x: Float[Tensor, "batch time d_x"], w_q: Tensor, w_k: Tensor, w_v: Tensor
-) -> Float[Tensor, "batch time d_v"]:
-    return torch.stack([attention_by_loops(one @ w_q, one @ w_k, one @ w_v) for one in x])

@@ -56,7 +56,9 @@ def parts_from_the_start(layer, x):
     split = [w(x).unflatten(-1, (layer.n_heads, -1)) for w in (layer.w_q, layer.w_k, layer.w_v)]
     heads = scaled_dot_product_attention(*(part.transpose(1, 2) for part in split))
     alone = torch.diag_embed(torch.ones_like(heads[..., 0]).mT, dim1=1, dim2=3)  # 1 at its own head
-    return nn.functional.linear((alone[..., None] * heads.mT.mT.transpose(1, 2)[:, None]).flatten(3), layer.w_o.weight)
+    return nn.functional.linear(
+        (alone[..., None] * heads.mT.mT.transpose(1, 2)[:, None]).flatten(3), layer.w_o.weight
+    )
 
 
 def without(layer, i):
@@ -228,7 +230,9 @@ RIGHT = {
         lambda heads: heads.permute(0, 2, 1, 3).reshape(heads.shape[0], heads.shape[2], -1),
         lambda heads: torch.cat(list(heads.unbind(1)), dim=-1),
         lambda heads: torch.dstack([heads[:, i] for i in range(heads.shape[1])]),
-        lambda heads: torch.einsum("bhtd->bthd", heads).contiguous().view(*heads[:, 0].shape[:2], -1),
+        lambda heads: (
+            torch.einsum("bhtd->bthd", heads).contiguous().view(*heads[:, 0].shape[:2], -1)
+        ),
         merged_into(torch.Tensor.new_zeros),
     ],
     "contributions": [parts, parts_head_by_head, parts_from_the_start, differences],
