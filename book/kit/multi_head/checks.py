@@ -1,5 +1,6 @@
 """Properties of several heads side by side, held against a loop that works on one at a time."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -31,14 +32,10 @@ def contributions_by_loops(
 
     Source: Attention Is All You Need, section 3.2.2.
     """
-    queries, keys, values = (w(x) for w in (layer.w_q, layer.w_k, layer.w_v))
-    d_k, d_v = queries.shape[-1] // layer.n_heads, values.shape[-1] // layer.n_heads
-    parts = []
-    for i in range(layer.n_heads):
-        narrow, wide = slice(i * d_k, (i + 1) * d_k), slice(i * d_v, (i + 1) * d_v)
-        head = attention_by_loops(queries[..., narrow], keys[..., narrow], values[..., wide])
-        parts.append(head @ layer.w_o.weight[:, wide].T)
-    return torch.stack(parts, dim=1)
+    queries_keys_values = (w(x).chunk(layer.n_heads, -1) for w in (layer.w_q, layer.w_k, layer.w_v))
+    w_o = layer.w_o.weight.T.chunk(layer.n_heads)
+    each = zip(*queries_keys_values, w_o, strict=True)
+    return torch.stack([attention_by_loops(q, k, v) @ w for q, k, v, w in each], dim=1)
 
 
 @check("merge heads")
@@ -47,22 +44,25 @@ def check_merge_heads(merge: Callable[[Tensor], Tensor]) -> Steps:
 
     Shapes: heads (batch, heads, time, d_v); returns (batch, time, heads * d_v).
     """
+
+    def side_by_side(heads: Tensor) -> Tensor:
+        return torch.cat(heads.unbind(1), dim=-1)
+
     for sizes in ((2, 3, 5, 7), (1, 1, 3, 2), (3, 2, 1, 5)):
-        batch, n_heads, time, d_v = sizes
-        heads = torch.arange(float(batch * n_heads * time * d_v)).reshape(sizes)
-        merged = expect_tensor(merge(heads), (batch, time, n_heads * d_v))
-        want = torch.cat(heads.unbind(1), dim=-1)
+        heads = torch.arange(float(math.prod(sizes))).reshape(sizes)
+        want = side_by_side(heads)
+        merged = expect_tensor(merge(heads), want.shape)
         mistakes = {
-            "the positions are mixed: a reshape alone keeps the numbers in their old order, in "
-            "which all positions of head 1 come first; "
-            "bring the heads next to d_v beforehand": heads.reshape(want.shape),
+            "the positions are mixed: a reshape alone keeps the numbers in their old order, all "
+            "positions of head 1 first; bring the heads next to d_v": heads.reshape(want.shape),
             "the heads are interleaved number by number; "
             "each head's d_v numbers stay together": heads.permute(0, 2, 3, 1).flatten(2),
-            "the heads come in reverse": torch.cat(heads.flip(1).unbind(1), dim=-1),
         }
-        first = f"expected {short(want[0, 0])} at the first position, got {short(merged[0, 0])}"
-        require_close(merged, want, first, mistakes)
-    require_gradients(merge, lambda heads: torch.cat(heads.unbind(1), dim=-1), heads=heads)
+        rows, right = merged.flatten(0, 1), want.flatten(0, 1)
+        i = int((rows != right).any(-1).int().argmax())
+        shown = f"at position {i} expected {short(right[i])}, got {short(rows[i])}"
+        require_close(merged, want, shown, mistakes)
+    require_gradients(merge, side_by_side, heads=heads)
     yield from ("each position keeps its own numbers", "heads in their order")
 
 
@@ -78,20 +78,13 @@ def check_contributions(contribute: Callable[[MultiHeadAttention, Tensor], Tenso
     _require_untouched(layer)
     want, bias = contributions_by_loops(layer, x), layer.w_o.bias
     adds_up = close(expect_tensor(parts, want.shape).sum(1), want.sum(1))
-    require_close(
-        parts,
-        want,
-        "the sum is right, but the parts are not head_i W_i^O: check which rows of W^O "
-        "(columns of w_o.weight) belong to which head"
-        if adds_up
-        else "the parts and the bias of W^O must add up to layer(x)",
-        {
-            "the bias of W^O is in every part, so it counts three times; it belongs to no head": (
-                want + bias
-            ),
-            "the bias of W^O is shared out; it belongs to no head": want + bias / 3,
-        },
-    )
+    each = "they add up, but are not head_i W_i^O: check which columns of w_o.weight are whose"
+    all_in_all = "the parts and the bias of W^O must add up to layer(x)"
+    mistakes = {
+        "the bias of W^O is in every part, so it counts three times": want + bias,
+        "the bias of W^O is shared out; it belongs to no head": want + bias / 3,
+    }
+    require_close(parts, want, each if adds_up else all_in_all, mistakes)
     yield from ("they add up to layer(x)", "each one is head_i W_i^O")
 
 
@@ -112,37 +105,28 @@ def check_keep_heads(
         is_layer = isinstance(small, MultiHeadAttention)
         require(is_layer, f"expected a MultiHeadAttention, got {type(small).__name__}")
         require(small.n_heads == n, f"expected {n} heads, got {small.n_heads}")
-        sizes = {"w_q": (11 * n, 7), "w_k": (11 * n, 7), "w_v": (5 * n, 7), "w_o": (13, 5 * n)}
-        for name, size in sizes.items():
-            got = tuple(getattr(small, name).weight.shape)
-            require(
-                got == size,
-                f"expected {name}.weight of shape {size}, got {got}; a head keeps its width: "
-                "give d_k and d_v, or d_model / n_heads makes it wider",
-            )
+        for name, like in _layer(n).named_parameters():
+            got, size = tuple(small.get_parameter(name).shape), tuple(like.shape)
+            widths = "a head keeps its width: give d_k and d_v, or d_model / n_heads makes it wider"
+            require(got == size, f"expected {name} of shape {size}, got {got}; {widths}")
         old, new = (dict(each.named_parameters()) for each in (layer, small))
+        parts, bias = contributions_by_loops(layer, x), layer.w_o.bias
+        first = {f"asked to keep {kept}, it keeps the first {n}": parts[:, :n].sum(1) + bias}
+        strange = [name for name in new if not torch.isin(new[name].double(), old[name]).all()]
+        right = f"the output must be that of heads {kept} and the bias of W^O, nothing else; "
+        why = f"{strange} have numbers that no head of the old layer has: copy weights and biases"
+        order = "the heads must come in one order in all four matrices"
+        want = parts[:, list(kept)].sum(1) + bias
+        require_close(small.double()(x), want, right + (why if strange else order), first)
         stores = {parameter.untyped_storage().data_ptr() for parameter in old.values()}
         shared = [name for name in new if new[name].untyped_storage().data_ptr() in stores]
-        strange = [name for name in new if not torch.isin(new[name].double(), old[name]).all()]
-        parts = contributions_by_loops(layer, x)
-        first = parts[:, :n].sum(1) + layer.w_o.bias
-        require_close(
-            small.double()(x),
-            parts[:, list(kept)].sum(1) + layer.w_o.bias,
-            f"{' and '.join(strange)}: there stand numbers that the old layer does not have; copy "
-            "the weights and biases of the kept heads"
-            if strange
-            else f"the output must be that of heads {kept} and the bias of W^O, nothing else; the "
-            "heads stand in the same order in all four matrices",
-            {f"asked to keep {kept}, it keeps the first {n}": first},
-        )
         yield {f"the new layer shares {shared} with the old one: clone what you keep": bool(shared)}
     yield from ("as small as it should be", "the kept heads work as before")
 
 
-def _layer() -> MultiHeadAttention:
-    """Three heads, every width a different prime; float64, but exact in float32 as well."""
-    layer = MultiHeadAttention(12, 3, d_k=11, d_v=5, d_query_in=7, d_key_in=7, d_out=13)
+def _layer(n_heads: int = 3) -> MultiHeadAttention:
+    """Every width a different prime; float64, but exact in float32 as well."""
+    layer = MultiHeadAttention(12, n_heads, d_k=11, d_v=5, d_query_in=7, d_key_in=7, d_out=13)
     generator = torch.Generator().manual_seed(5)
     for parameter in layer.parameters():
         nn.init.normal_(parameter, std=0.4, generator=generator)

@@ -11,7 +11,6 @@ from kit.shared.attention_checks import attention_by_loops, require_attention
 from kit.shared.checks import (
     Steps,
     check,
-    close,
     expect,
     expect_tensor,
     is_parts,
@@ -22,12 +21,9 @@ from kit.shared.checks import (
     require_gradients,
 )
 
-# (batch, time, d_x, d_k, d_v): distinct primes, so that no two axes can be mixed up; and length 1.
-SIZES = ((2, 5, 7, 3, 11), (3, 1, 5, 2, 7), (2, 7, 3, 13, 5))
-TRANSPOSED = (
-    "sequences of the batch mix: .T reverses all three axes, the batch too; swap the last two "
-    "with key.transpose(-2, -1)"
-)
+# (batch, time, d_x, d_k, d_v). With all alike, a wrong transpose raises no error, so this is first.
+EQUAL = (4, 4, 4, 4, 4)
+SIZES = ((2, 5, 7, 3, 11), (3, 1, 5, 2, 7), (2, 7, 3, 13, 5))  # no two axes can be mixed up
 WORDS = ((5, 6), (3, 7), (2, 2), (4, 1))  # letters in the alphabet, length of a word
 
 
@@ -38,25 +34,15 @@ def check_self_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Tens
     Shapes: x (batch, time, d_x), w_q and w_k (d_x, d_k), w_v (d_x, d_v); output
         (batch, time, d_v).
     """
-    # With all sizes alike a wrong transpose raises no error, so this comes first.
-    x, *weights = _draw(4, 4, 4, 4, 4)
-    query, key, value = (x @ w for w in weights)
-    output = expect_tensor(attend(x, *weights), (4, 4, 4))
-    if not close(attend(torch.cat([x[:3], x[3:] + 1]), *weights)[:3], output[:3]):
-        reversed_axes = query @ key.permute(2, 1, 0)
-        wrong = [(reversed_axes / scale).softmax(-1) @ value for scale in (1, 2)]
-        yield {TRANSPOSED: any(close(output, one) for one in wrong)}
-        require_attention(output, query, key, value, "sequences of the batch mix")
-    yield "sequences of a batch do not mix"
-
-    for sizes in SIZES:
+    for sizes in (EQUAL, *SIZES):
         x, *weights = inputs = _draw(*sizes)
         require_attention(
             attend(*inputs),
             *(x @ w for w in weights),
-            "expected softmax(Q K^T / sqrt(d_k)) V with Q = X W_Q, K = X W_K, V = X W_V",
+            otherwise="expected softmax(Q K^T / sqrt(d_k)) V with Q = X W_Q, K = X W_K, V = X W_V",
             d_x=sizes[2],
         )
+    yield "sequences of a batch do not mix"
     yield f"equals the loops on {len(SIZES)} shapes, with d_x, d_k and d_v all different"
 
     require_gradients(
@@ -79,32 +65,21 @@ def check_equivariance_gap(
     x = normal(5, 3)
     order = torch.tensor([2, 0, 1, 4, 3])  # the first three form a circle: not its own inverse
     place = torch.arange(5.0, dtype=torch.float64)[:, None]
-    functions = {
-        "2 x": lambda x: 2 * x,
-        "a running sum": lambda x: x.cumsum(0),
-        "x times its position": lambda x: x * place,
-        "-x times its position": lambda x: -x * place,
-    }
-    for name, function in functions.items():
+    doubled, summed = (lambda x: 2 * x), (lambda x: x.cumsum(0))
+    for function in (doubled, summed, lambda x: x * place, lambda x: -x * place):
         after, before = function(x[order]), function(x)
         largest = (after - before[order]).abs().max()
-        got = expect(gap(function, x, order), Real | Tensor, "a number")
-        got = torch.as_tensor(got, dtype=torch.float64)
+        answer = expect(gap(function, x, order), Real | Tensor, "a number")
+        got = torch.as_tensor(answer, dtype=torch.float64)
         require(got.numel() == 1, f"expected one number, got {got.numel()} of them")
-        both = (
-            "compare f(P x) with P f(x), where both sides use the same order: comparing with f(x) "
-            "asks for invariance"
-        )
-        require_close(
-            got.reshape(()),
-            largest,
-            f"expected the largest entry of |f(P x) - P f(x)|, for {name} {largest:.4f}, got {got:.4f}",
-            {
-                both: (after - before).abs().max(),
-                "the gap of a map that minds the order is not 0: f must see x[order]": 0.0,
-                "too low counts like too high: abs is missing": (after - before[order]).max(),
-            },
-        )
+        mistakes = {
+            "compare f(P x) with P f(x), where both sides use the same order: comparing "
+            "with f(x) would ask for invariance": (after - before).abs().max(),
+            "the gap of a map that minds the order is not 0: f must see x[order]": 0.0,
+            "too low counts like too high: abs is missing": (after - before[order]).max(),
+        }
+        otherwise = f"expected {largest:.4f}, the largest entry of |f(P x) - P f(x)|, got {got:.4f}"
+        require_close(got.reshape(()), largest, otherwise, mistakes)
     yield from ("0 for an equivariant map", "the largest entry, of either sign, for another")
 
 
@@ -129,17 +104,14 @@ def check_reversing_weights(make: Callable[[int, int], tuple[Tensor, Tensor, Ten
             f"wide, got {[tuple(w.shape) for w in answer]}",
         )
         letters = torch.randint(n_letters, (20, n), generator=torch.Generator().manual_seed(n))
-        one_hot = torch.eye(n_letters)[letters], torch.eye(n).expand(20, n, n)
-        x = torch.cat(one_hot, dim=-1).double()
+        x = torch.cat([torch.eye(n_letters)[letters], torch.eye(n).expand(20, n, n)], -1).double()
         weights = (x @ w_q @ (x @ w_k).mT / math.sqrt(w_q.shape[1])).softmax(-1)
-        written = (weights @ (x @ w_v)).argmax(-1)
-        for word, rows, said in zip(letters, weights, written, strict=True):
+        for word, rows, said in zip(letters, weights, (weights @ x @ w_v).argmax(-1), strict=True):
             i = int(rows.flip(1).diagonal().argmin())
-            given, most = rows[i, n - 1 - i].item(), int(rows[i].argmax())
             yield {
                 "position i must look at position n - 1 - i with a weight near 1; in a word of "
-                f"{n} letters position {i} gives it only {given:.2f} and looks most at "
-                f"position {most}": not given > 0.99,
+                f"{n} letters position {i} gives it only {rows[i, n - 1 - i].item():.2f} and looks "
+                f"most at position {int(rows[i].argmax())}": not rows[i, n - 1 - i] > 0.99,
                 f"the letters {word.tolist()} came out as {said.tolist()}: the "
                 "value of a position must be its letter": not torch.equal(said, word.flip(0)),
             }

@@ -1,6 +1,5 @@
 """Properties of recurrent parts: for the exercises of the chapter on sequence to sequence."""
 
-import itertools
 from collections.abc import Callable
 
 import torch
@@ -81,34 +80,19 @@ def check_lstm_step(step: Callable[..., tuple[Tensor, Tensor]]) -> Steps:
     """
     for d_in, n in ((3, 5), (5, 3), (1, 1)):
         inputs = normals((7, d_in), (7, n), (7, n), (4 * n, d_in), (4 * n, n), (4 * n,))
-        right = _torch_lstm(*inputs)
+        x, h, c, W, U, b = inputs
+        right_h, right_c = torch.lstm_cell(x, (h, c), W, U, b, 0 * b)
         pair = expect_pair(step(*inputs), "two tensors, the new h and the new c")
         new_h, new_c = (expect_tensor(part, (7, n)) for part in pair)
-        wrong = {
-            "h and c are swapped: h is what other layers see": right[::-1],
-            "h is not c: it is the output gate times tanh(c')": (right[1], right[1]),
-            "b is missing": _torch_lstm(*inputs[:5], torch.zeros_like(inputs[5])),
-        }
-        for order in itertools.permutations("ifgo"):
-            rows = f"the rows of W are taken as {', '.join(order)}; they come as i, f, g, o"
-            wrong[rows] = _torch_lstm(*inputs, order="".join(order))
-        c_is_wrong = (
-            "c is wrong: c' = forget * c + input * candidate; the rows of W come as input, forget, "
-            "candidate, output; the gates use sigmoid, the candidate tanh"
-        )
-        h_is_wrong = "c is right, h is wrong: h' = output * tanh(c')"
+        swapped = close(new_h, right_c) and close(new_c, right_h)
+        yield {"h and c are swapped: h is what other layers see": swapped}
         require_close(
-            torch.stack([new_h, new_c]),
-            torch.stack(right),
-            h_is_wrong if close(new_c, right[1]) else c_is_wrong,
-            {meaning: torch.stack(parts) for meaning, parts in wrong.items()},
+            new_c,
+            right_c,
+            "c is wrong: c' = forget * c + input * candidate; the rows of W come as input, forget, "
+            "candidate, output; the gates use sigmoid, the candidate tanh",
+            {"b is missing": torch.lstm_cell(x, (h, c), W, U, 0 * b, 0 * b)[1]},
         )
+        is_c = {"h is not c: it is the output gate times tanh(c')": right_c}
+        require_close(new_h, right_h, "c is right, h is wrong: h' = output * tanh(c')", is_c)
     yield from ("c equals nn.LSTMCell", "h equals nn.LSTMCell", "three sizes")
-
-
-def _torch_lstm(*inputs: Tensor, order: str = "ifgo") -> tuple[Tensor, Tensor]:
-    """torch's cell, for which the rows of W, U and b are first brought from another order."""
-    x, h, c, *weights = inputs
-    places = [order.index(gate) for gate in "ifgo"]
-    W, U, b = (w.unflatten(0, (4, -1))[places].flatten(0, 1) for w in weights)
-    return torch.lstm_cell(x, (h, c), W, U, b, torch.zeros_like(b))

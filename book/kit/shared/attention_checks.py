@@ -40,9 +40,8 @@ def attention_by_loops(
     Source: Attention Is All You Need, equation 1.
     """
     if query.dim() > 2:
-        return torch.stack(
-            [attention_by_loops(*one, mask) for one in zip(query, key, value, strict=True)]
-        )
+        each = zip(query, key, value, strict=True)
+        return torch.stack([attention_by_loops(*one, mask) for one in each])
     rows = []
     for i, q in enumerate(query):
         allowed = [j for j in range(len(key)) if mask is None or mask[i, j]]
@@ -59,6 +58,7 @@ def require_attention(
     query: Float[Tensor, "*batch query d_k"],
     key: Float[Tensor, "*batch key d_k"],
     value: Float[Tensor, "*batch key d_v"],
+    *,
     otherwise: str,
     **widths: int,
 ) -> None:
@@ -76,12 +76,9 @@ def require_attention(
     widths |= {"the number of keys": key.shape[-2]}
     scales = {"divided by nothing": 1, "divided by d_k itself": d_k, "multiplied": d_k**-0.5}
     scales |= {f"divided by the root of {name}": size**0.5 for name, size in widths.items()}
-    weights = {
-        f"the scores are {how}; divide by the root of d_k, the last axis": (
-            (products / scale).softmax(-1)
-        )
-        for how, scale in scales.items()
-    }
+    wrong = {how: (products / scale).softmax(-1) for how, scale in scales.items()}
+    root = "divide by the root of d_k, the last axis"
+    weights = {f"the scores are {how}; {root}": unlike for how, unlike in wrong.items()}
     keys = "it must run over the keys, which is the last axis"
     weights |= {
         f"the softmax runs over the queries; {keys}": scores.softmax(-2),
@@ -91,6 +88,10 @@ def require_attention(
     if query.shape[-2] == key.shape[-2]:
         swapped = "queries and keys are swapped: row i of the scores belongs to query i"
         weights[swapped] = scores.mT.softmax(-1)
+    if key.dim() == 3 and len({*query.shape, *key.shape}) == 1:
+        mixed = "sequences of the batch mix: .T reverses all three axes, the batch too; swap the "
+        mixed += "last two with key.transpose(-2, -1)"
+        weights[mixed] = (query @ key.permute(2, 1, 0) / d_k**0.5).softmax(-1)
     off = f"{otherwise}, got an output that is off by {(got - want).abs().max().item():.2g}"
     require_close(got, want, off, {name: wrong @ value for name, wrong in weights.items()})
 
@@ -101,21 +102,20 @@ def check_attention(attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Steps
 
     Shapes: query (*batch, query, d_k), key (*batch, key, d_k), value (*batch, key, d_v).
     """
-    for sizes in SIZES:
-        inputs = draw(*sizes)
-        require_attention(attend(*inputs), *inputs, "expected softmax(Q K^T / sqrt(d_k)) V")
+    expected = "expected softmax(Q K^T / sqrt(d_k)) V"
+    for inputs in (draw(*sizes) for sizes in SIZES):
+        require_attention(attend(*inputs), *inputs, otherwise=expected)
     yield f"equals the loops on {len(SIZES)} shapes, with d_v unlike d_k"
 
-    inputs = draw(*SIZES[0])
-    many = [torch.stack([x, 1 - 2 * x]) for x in inputs]
+    many = [torch.stack([x, 1 - 2 * x]) for x in draw(*SIZES[0])]
     alone = (
         "with a batch axis in front, each sequence must be worked on alone; transpose the "
         "last two axes only: key.transpose(-2, -1)"
     )
-    require_attention(attend(*many), *many, alone)
+    require_attention(attend(*many), *many, otherwise=alone)
     yield "sequences of a batch do not mix"
 
-    named = dict(zip(("query", "key", "value"), inputs, strict=True))
+    named = dict(zip(("query", "key", "value"), draw(*SIZES[0]), strict=True))
     require_gradients(attend, attention_by_loops, **named)
     yield "gradients reach query, key and value"
 

@@ -34,8 +34,17 @@ def masked_afterwards(scores, mask):
 
 
 def masked_afterwards_and_divided(scores, mask):
-    weights = scores.softmax(-1) * mask  # a softmax that underflows leaves 0/0
+    weights = scores.softmax(-1) * mask  # right as long as the softmax does not underflow
     return weights / weights.sum(-1, keepdim=True)
+
+
+def by_logsumexp(scores, mask):
+    masked = scores.masked_fill(~mask, -torch.inf)
+    return (masked - masked.logsumexp(-1, keepdim=True)).exp()
+
+
+def softmax_inverted(scores, mask):
+    return scores.masked_fill(mask, -torch.inf).softmax(-1)
 
 
 def quotient_without_shift(scores, mask):
@@ -78,8 +87,9 @@ def repeated(vector, keys):
 
 
 def sentence_by_sentence(query, keys, W):
-    weights = [(k @ W.T @ q).softmax(0) for q, k in zip(query, keys)]
-    return [torch.stack([a @ k for a, k in zip(weights, keys)]), torch.stack(weights)]
+    weights = [(k @ W.T @ q).softmax(0) for q, k in zip(query, keys, strict=True)]
+    context = [a @ k for a, k in zip(weights, keys, strict=True)]
+    return [torch.stack(context), torch.stack(weights)]
 
 
 def products_of_batches(query, keys, W):
@@ -92,6 +102,17 @@ def torchs_bilinear(query, keys, W):
     each = query[:, None].expand(-1, keys.shape[1], -1)
     weights = nn.Softmax(dim=1)(F.bilinear(each, keys, W[None])[..., 0])
     return torch.einsum("bk,bkd->bd", weights, keys), weights
+
+
+def torchs_attention(query, keys, W):
+    projected = (query @ W).unsqueeze(1)
+    context = F.scaled_dot_product_attention(projected, keys, keys, scale=1.0)
+    return context.squeeze(1), (projected * keys).sum(2).softmax(1)
+
+
+def one_sentence(query, keys, W):
+    weights = torch.mv(keys, query @ W).softmax(0)
+    return keys.T @ weights, weights
 
 
 def weighs_keys_in_place(query, keys, W):
@@ -116,6 +137,10 @@ RIGHT = {
         smallest,
         by_the_formula,
         row_by_row(torch.zeros_like),
+        row_by_row(lambda scores: torch.zeros(scores.shape)),
+        masked_afterwards_and_divided,
+        by_logsumexp,
+        lambda scores, mask: torch.masked.softmax(scores, -1, mask=mask).nan_to_num(),
         lambda scores, mask: F.softmax(torch.where(mask, scores, -torch.inf), dim=1),
         lambda scores, mask: (scores + mask.to(scores.dtype).log()).softmax(-1),
         lambda scores, mask: scores.masked_fill(mask == False, -torch.inf).log_softmax(1).exp(),  # noqa: E712
@@ -125,46 +150,56 @@ RIGHT = {
         sentence_by_sentence,
         products_of_batches,
         torchs_bilinear,
+        torchs_attention,
+        torch.vmap(one_sentence, in_dims=(0, 0, None)),
         bilinear(lambda q, k, W: ((q @ W)[:, None] * k).sum(-1)),
         bilinear(lambda q, k, W: (k @ W.T @ q[..., None]).squeeze(-1)),
     ],
 }
 WRONG = {
     "masked_weights": {
-        lambda scores, mask: scores.softmax(-1): "mask",
-        masked_afterwards: "sum to 1",
-        softmax_with(0.0): "0",
-        softmax_with(-9.0): "-9",
-        softmax_with(-1e4): "lower",
-        softmax_with(1e-9): "0",
-        softmax_with(-torch.inf, dim=0): "over the batch",
-        lambda scores, mask: scores.masked_fill(mask, -torch.inf).softmax(-1).nan_to_num(): "~mask",
-        with_nan: "nan",
-        masked_afterwards_and_divided: "nan",
-        quotient_without_shift: "nan",
+        lambda scores, mask: scores.softmax(-1): "the mask was not used",
+        masked_afterwards: "masked after the softmax",
+        softmax_with(0.0): "not 0 or some number",
+        softmax_with(-9.0): "not 0 or some number",
+        softmax_with(-1e4): "not 0 or some number",
+        softmax_with(1e-9): "not 0 or some number",
+        softmax_with(-torch.inf, dim=0): "the softmax runs over the last axis",
+        lambda scores, mask: (
+            scores.masked_fill(mask, -torch.inf).softmax(-1).nan_to_num()
+        ): "the wrong way round",
+        with_nan: "a weight is not finite",
+        lambda scores, mask: (scores * mask).softmax(-1): "not 0 or some number",
+        lambda scores, mask: scores.masked_fill(~mask, -torch.inf).exp(): "must sum to 1",
+        softmax_inverted: "the wrong way round",
+        quotient_without_shift: "0 / 0",
         changes_its_input: "argument 1 was changed",
         changes_the_mask: "argument 2 was changed",
-        lambda scores, mask: mask / mask.sum(-1, keepdim=True): "mean",
-        lambda scores, mask: scores.masked_fill(~mask, -torch.inf): "scores",
-        row_by_row(lambda scores: torch.zeros(scores.shape)): "float32",
+        lambda scores, mask: mask / mask.sum(-1, keepdim=True): "softmax of its allowed scores",
+        lambda scores, mask: scores.masked_fill(~mask, -torch.inf): "before the softmax",
     },
     "bilinear_attention": {
-        bilinear(q_w_k, dim=0): "batch",
+        bilinear(q_w_k, dim=0): "runs over the batch",
         bilinear(
             lambda q, k, W: (repeated(q @ W, k)[:, None] * k).sum(-1) / k.shape[-1] ** 0.5
-        ): "divided",
-        bilinear(lambda q, k, W: (repeated(q, k)[:, None] * k).sum(-1)): "W",
-        bilinear(lambda q, k, W: q_w_k(q, k, W).tanh()): "tanh",
-        bilinear(lambda q, k, W: (q @ W @ k.sum(0).T).squeeze()[: len(q)]): "batch",
-        bilinear(q_w_k, context=lambda q, k, W, a: k.mean(1)): "mean",
-        bilinear(q_w_k, context=lambda q, k, W, a: k.sum(1)): "sum",
-        bilinear(q_w_k, context=lambda q, k, W, a: repeated(q, k)): "query",
-        bilinear(q_w_k, context=lambda q, k, W, a: k[torch.arange(len(k)), a.argmax(-1)]): "best",
-        lambda q, k, W: (bilinear(q_w_k)(q, k, W)[0], q_w_k(q, k, W)): "scores",
-        lambda q, k, W: bilinear(q_w_k)(q, k, W)[::-1]: "order",
-        lambda q, k, W: bilinear(q_w_k)(q, k, W)[0]: "weights",
-        softmax_over_one: "all ones",
-        nothing_squeezed: "shape",
+        ): "e_i = q . W k_i",
+        bilinear(lambda q, k, W: (repeated(q, k)[:, None] * k).sum(-1)): "e_i = q . W k_i",
+        bilinear(lambda q, k, W: q_w_k(q, k, W).tanh()): "e_i = q . W k_i",
+        bilinear(lambda q, k, W: (q @ W @ k.sum(0).T).squeeze()[: len(q)]): "e_i = q . W k_i",
+        bilinear(q_w_k, context=lambda q, k, W, a: k.mean(1)): "the context is not",
+        bilinear(q_w_k, context=lambda q, k, W, a: k.sum(1)): "the context is not",
+        bilinear(q_w_k, context=lambda q, k, W, a: repeated(q, k)): "the context is not",
+        bilinear(
+            q_w_k, context=lambda q, k, W, a: k[torch.arange(len(k)), a.argmax(-1)]
+        ): "the context is not",
+        lambda q, k, W: (bilinear(q_w_k)(q, k, W)[0], q_w_k(q, k, W)): "these are the scores",
+        lambda q, k, W: bilinear(q_w_k)(q, k, W)[::-1]: "the weights come first",
+        lambda q, k, W: bilinear(q_w_k)(q, k, W)[0]: "the context and the weights, got Tensor",
+        softmax_over_one: "an axis of length 1",
+        nothing_squeezed: "got (3, 1, 5)",
+        lambda q, k, W: bilinear(q_w_k)(q, k, W.T): "your function raised",
+        lambda q, k, W: bilinear(q_w_k)(q, k, W.mul_(1.0).add_(1)): "argument 3 was changed",
+        bilinear(lambda q, k, W: q_w_k(q, k, W).sigmoid()): "e_i = q . W k_i",
         weighs_keys_in_place: "argument 2 was changed",
     },
 }

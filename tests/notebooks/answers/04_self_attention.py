@@ -47,6 +47,20 @@ def position_by_position(x, w_q, w_k, w_v):
     return out
 
 
+def scaled_matrix(x, w_q, w_k, w_v):
+    w_q = w_q.clone().div_(math.sqrt(w_q.shape[1]))
+    return layer(scale=lambda *_: 1)(x, w_q, w_k, w_v)
+
+
+def one_sentence(x, w_q, w_k, w_v):
+    query, key, value = F.linear(x, w_q.T), F.linear(x, w_k.T), F.linear(x, w_v.T)
+    return torch.nn.Softmax(dim=1)(query @ key.T / key.shape[1] ** 0.5) @ value
+
+
+def all_sentences_as_one(x, w_q, w_k, w_v):
+    return one_sentence(x.flatten(0, 1), w_q, w_k, w_v).view(*x.shape[:2], -1)
+
+
 def doubled_in_place(x, w_q, w_k, w_v):
     return layer()(x.mul_(2), w_q, w_k, w_v)
 
@@ -74,8 +88,8 @@ def undone_on_the_left(function, x, order):
 
 def number_by_number(function, x, order):
     after, before = function(x[order]).tolist(), function(x).tolist()
-    pairs = zip(after, [before[i] for i in order])
-    return max(abs(a - b) for rows in pairs for a, b in zip(*rows))
+    pairs = zip(after, [before[i] for i in order], strict=True)
+    return max(abs(a - b) for rows in pairs for a, b in zip(*rows, strict=True))
 
 
 def shuffles_in_place(function, x, order):
@@ -129,6 +143,17 @@ def on_a_circle(n_letters, n):
     return w_q, w_k, torch.cat([torch.eye(n_letters), torch.zeros(n, n_letters)])
 
 
+def seen_from_above(n_letters, n):
+    """All scores of a query lowered alike, which the softmax does not see; as parameters."""
+    w_q, w_k, w_v = reversing(factor=30.0)(n_letters, n)
+    return [torch.nn.Parameter(w) for w in (w_q - 30.0, w_k, w_v)]
+
+
+def other_alphabet(n_letters, n):
+    w_q, w_k, w_v = reversing()(n_letters, n)
+    return w_q, w_k, w_v.flip(1)
+
+
 def one_to_the_left(n_letters, n):
     w_q, w_k, w_v = reversing(flip=False)(n_letters, n)
     return w_q.roll(1, dims=1), w_k, w_v
@@ -142,12 +167,16 @@ RIGHT = {
         one_matrix_for_both,
         sentence_by_sentence,
         position_by_position,
+        scaled_matrix,
+        torch.vmap(one_sentence, in_dims=(0, None, None, None)),
     ],
     "equivariance_gap": [
         lambda f, x, order: (f(x[order]) - f(x)[order]).abs().max(),  # a tensor without axes
         lambda f, x, order: (f(x)[order] - f(x[order])).norm(p=torch.inf).item(),
         by_matrix,
         undone_on_the_left,
+        lambda f, x, order: abs((f(x[order]) - f(x)[order]).numpy()).max(),
+        lambda f, x, order: max(map(abs, (f(x[order]) - f(x)[order]).flatten().tolist())),
         number_by_number,
     ],
     "reversing_weights": [
@@ -156,6 +185,7 @@ RIGHT = {
         entry_by_entry,
         square_matrices,
         on_a_circle,
+        seen_from_above,
     ],
 }
 WRONG = {
@@ -163,44 +193,64 @@ WRONG = {
         layer(transpose=lambda key: key.permute(2, 1, 0)): ".T",
         layer(scale=lambda x, w_q, w_v: 1): "divided by nothing",
         layer(scale=lambda x, w_q, w_v: w_q.shape[1] ** 2): "d_k itself",
-        layer(scale=lambda x, w_q, w_v: x.shape[-1]): "width of the input",
-        layer(scale=lambda x, w_q, w_v: x.shape[1]): "length",
-        layer(scale=lambda x, w_q, w_v: w_v.shape[1]): "width of the values",
+        layer(scale=lambda x, w_q, w_v: x.shape[-1]): "the root of d_x",
+        layer(scale=lambda x, w_q, w_v: x.shape[1]): "the root of the number of queries",
+        layer(scale=lambda x, w_q, w_v: w_v.shape[1]): "the root of d_v",
         layer(dim=-2): "over the queries",
         layer(dim=0): "over the batch",
-        layer(softmax=False): "softmax",
-        layer(swap=True): "swapped",
-        weights_transposed: "transposed",
-        lambda x, w_q, w_k, w_v: (x @ w_v).mean(1, keepdim=True).expand_as(x @ w_v): "mean",
-        lambda x, w_q, w_k, w_v: layer()(x.detach(), w_q, w_k, w_v): "gradient",
+        layer(softmax=False): "a softmax over the keys is missing",
+        layer(swap=True): "queries and keys are swapped",
+        weights_transposed: "expected softmax(Q K^T / sqrt(d_k)) V",
+        lambda x, w_q, w_k, w_v: (
+            (x @ w_v).mean(1, keepdim=True).expand_as(x @ w_v)
+        ): "expected softmax(Q K^T / sqrt(d_k)) V",
+        lambda x, w_q, w_k, w_v: layer()(x.detach(), w_q, w_k, w_v): "the gradient of x",
         lambda x, *matrices: layer()(x.float(), *(w.float() for w in matrices)): "float32",
+        all_sentences_as_one: "expected softmax(Q K^T / sqrt(d_k)) V",
+        lambda x, *matrices: x + layer()(x, *matrices): "expected softmax(Q K^T / sqrt(d_k)) V",
         doubled_in_place: "argument 1 was changed",
         scaled_in_place: "argument 2 was changed",
     },
     "equivariance_gap": {
-        lambda f, x, order: (f(x[order]) - f(x)).abs().max().item(): "invariance",
-        lambda f, x, order: (f(x[order]) - f(x)[order.argsort()]).abs().max().item(): "undone",
-        lambda f, x, order: (f(x)[order] - f(x)[order]).abs().max().item(): "f sees no order",
-        lambda f, x, order: (f(x[order]) - f(x)[order]).max().item(): "absolute",
-        lambda f, x, order: (f(x[order]) - f(x)[order]).abs().mean().item(): "mean",
-        lambda f, x, order: (f(x[order]) - f(x)[order]).abs().sum().item(): "sum",
-        lambda f, x, order: (f(x[order]) - f(x)[order]).norm().item(): "largest",
-        lambda f, x, order: (f(x[order]) - f(x)[order]).abs(): "one number",
-        lambda f, x, order: torch.allclose(f(x[order]), f(x)[order]): "one number",
+        lambda f, x, order: (f(x[order]) - f(x)).abs().max().item(): "ask for invariance",
+        lambda f, x, order: (
+            (f(x[order]) - f(x)[order.argsort()]).abs().max().item()
+        ): "the same order",
+        lambda f, x, order: (f(x)[order] - f(x)[order]).abs().max().item(): "f must see x[order]",
+        lambda f, x, order: (f(x[order]) - f(x)[order]).max().item(): "abs is missing",
+        lambda f, x, order: (f(x[order]) - f(x)[order]).abs().mean().item(): "the largest entry",
+        lambda f, x, order: (f(x[order]) - f(x)[order]).abs().sum().item(): "the largest entry",
+        lambda f, x, order: (f(x[order]) - f(x)[order]).norm().item(): "the largest entry",
+        lambda f, x, order: (f(x[order]) - f(x)[order]).abs(): "expected one number, got 15",
+        lambda f, x, order: torch.allclose(f(x[order]), f(x)[order]): "got True",
+        lambda f, x, order: (f(x[:, order]) - f(x)[:, order]).abs().max(): "your function raised",
+        lambda f, x, order: (f(x[order]) - f(x)[order]).abs().max() / f(x).abs().max(): (
+            "the largest entry"
+        ),
         shuffles_in_place: "argument 2 was changed",
         sorts_the_order_in_place: "argument 3 was changed",
     },
     "reversing_weights": {
-        reversing(factor=1.0): "0.99",
-        reversing(flip=False): "copies",
-        reversing(swap_value=True): "letter",
-        reversing(by_letter=True): "position",
+        reversing(factor=1.0): "gives it only 0.35",
+        reversing(flip=False): "looks most at position 0",
+        reversing(swap_value=True): "value of a position must be its letter",
+        reversing(by_letter=True): "position i must look at position n - 1 - i",
         reversing(factor=1e40): "nan",
-        one_to_the_left: "mirror",
-        lambda n_letters, n: torch.eye(n_letters + n): "three",
-        lambda n_letters, n: reversing()(n_letters, n)[:2]: "three",
-        lambda n_letters, n: (torch.eye(n), torch.eye(n), torch.eye(n)): "rows",
-        lambda n_letters, n: reversing()(n, n_letters): "rows",
-        lambda n_letters, n: tuple(w.round().long() for w in reversing()(n_letters, n)): "int64",
+        one_to_the_left: "looks most at position 1",
+        lambda n_letters, n: torch.eye(n_letters + n): "w_v, got Tensor of 11",
+        lambda n_letters, n: reversing()(n_letters, n)[:2]: "w_v, got tuple of 2",
+        lambda n_letters, n: (
+            torch.eye(n),
+            torch.eye(n),
+            torch.eye(n),
+        ): "expected matrices of 11 rows",
+        lambda n_letters, n: reversing()(n, n_letters): "expected matrices of 11 rows",
+        lambda n_letters, n: tuple(
+            w.round().long() for w in reversing()(n_letters, n)
+        ): "got torch.int64",
+        other_alphabet: "value of a position must be its letter",
+        lambda n_letters, n: [
+            w.T for w in reversing()(n_letters, n)
+        ]: "expected matrices of 11 rows",
     },
 }

@@ -1,7 +1,6 @@
 """Chapter 5: right answers in several styles, and wrong ones with what each must be told."""
 
 import copy
-import math
 
 import torch
 from torch import nn
@@ -55,10 +54,24 @@ def parts_from_the_start(layer, x):
     """All heads anew, each put between zeros and sent through W^O without its bias."""
     split = [w(x).unflatten(-1, (layer.n_heads, -1)) for w in (layer.w_q, layer.w_k, layer.w_v)]
     heads = scaled_dot_product_attention(*(part.transpose(1, 2) for part in split))
-    alone = torch.diag_embed(torch.ones_like(heads[..., 0]).mT, dim1=1, dim2=3)  # 1 at its own head
-    return nn.functional.linear(
-        (alone[..., None] * heads.mT.mT.transpose(1, 2)[:, None]).flatten(3), layer.w_o.weight
+    found = []
+    for i in range(layer.n_heads):
+        alone = torch.zeros_like(heads)
+        alone[:, i] = heads[:, i]
+        found.append(nn.functional.linear(alone.transpose(1, 2).flatten(2), layer.w_o.weight))
+    return torch.stack(found, dim=1)
+
+
+def parts_by_a_hook(layer, x):
+    """What W^O is given is seen on its way in."""
+    given = []
+    hook = layer.w_o.register_forward_pre_hook(lambda module, inputs: given.append(inputs[0]))
+    layer(x_query=x)
+    hook.remove()
+    pairs = zip(
+        given[0].chunk(layer.n_heads, -1), layer.w_o.weight.chunk(layer.n_heads, 1), strict=True
     )
+    return torch.stack([head @ w.T for head, w in pairs]).transpose(0, 1)
 
 
 def without(layer, i):
@@ -89,6 +102,13 @@ def value_bias_forgotten(layer, x):
     return parts(other, x)
 
 
+def looked_at(layer, x):
+    """With the map transposed: what each position gives, not what it gets."""
+    value = layer.w_v(x).unflatten(-1, (layer.n_heads, -1)).transpose(1, 2)
+    w_o = layer.w_o.weight.T.unflatten(0, (layer.n_heads, -1))
+    return layer(x, return_weights=True)[1].mT @ value @ w_o
+
+
 def heads_alone(layer, x):
     _, weights = layer(x, return_weights=True)
     return weights @ layer.w_v(x).unflatten(-1, (layer.n_heads, -1)).transpose(1, 2)
@@ -112,7 +132,7 @@ def ends(layer):
     }
 
 
-def pruned(layer, kept, *, pick=True, bias=True, output=True, inputs="qkv", axis=1):
+def pruned(layer, kept, *, pick=True, bias=True, output=True, inputs="qkv"):
     """A smaller layer, with one thing forgotten."""
     h, kept = layer.n_heads, list(kept) if pick else list(range(len(kept)))
     small = MultiHeadAttention(12, len(kept), **ends(layer))
@@ -177,6 +197,24 @@ def by_a_smaller_copy(layer, kept):
     return small
 
 
+def by_chunks(layer, kept):
+    small = MultiHeadAttention(0, len(kept), **ends(layer))
+    for name, old in layer.named_parameters():
+        pieces = old.detach().chunk(layer.n_heads, dim=1 if name == "w_o.weight" else 0)
+        new = old.detach().clone()
+        if name != "w_o.bias":
+            new = torch.cat([pieces[i] for i in kept], dim=1 if name == "w_o.weight" else 0)
+        part, kind = name.split(".")
+        setattr(getattr(small, part), kind, nn.Parameter(new))
+    return small
+
+
+def bias_in_proportion(layer, kept):
+    small = pruned(layer, kept)
+    small.w_o.bias.data *= len(kept) / layer.n_heads
+    return small
+
+
 def switched_off(layer, kept):
     """The old layer with zeros in W^O: the right output, and not a bit smaller."""
     for i in {*range(layer.n_heads)} - {*kept}:
@@ -234,51 +272,79 @@ RIGHT = {
             torch.einsum("bhtd->bthd", heads).contiguous().view(*heads[:, 0].shape[:2], -1)
         ),
         merged_into(torch.Tensor.new_zeros),
+        merged_into(lambda heads, shape: torch.zeros(shape)),
+        lambda heads: heads.movedim(1, 2).flatten(start_dim=-2),
+        lambda heads: torch.stack(
+            [torch.cat(tuple(heads[:, :, t].mT.mT.unbind(1)), -1) for t in range(heads.shape[2])], 1
+        ),
     ],
-    "contributions": [parts, parts_head_by_head, parts_from_the_start, differences],
-    "keep_heads": [pruned, copied_head_by_head, by_state_dict, by_a_smaller_copy],
+    "contributions": [
+        parts,
+        parts_head_by_head,
+        parts_from_the_start,
+        parts_by_a_hook,
+        differences,
+        lambda layer, x: parts(layer, x).detach().contiguous().float(),
+    ],
+    "keep_heads": [
+        pruned,
+        copied_head_by_head,
+        by_state_dict,
+        by_a_smaller_copy,
+        by_chunks,
+        lambda layer, kept: pruned(layer, [*kept][::-1]),
+    ],
 }
 WRONG = {
     "merge_heads": {
-        lambda heads: heads.flatten(2): "shape",
-        lambda heads: heads.reshape(heads.shape[0], heads.shape[2], -1): "swap",
+        lambda heads: heads.flatten(2): "got (2, 3, 35)",
+        lambda heads: heads.reshape(heads.shape[0], heads.shape[2], -1): "the positions are mixed",
         lambda heads: heads.permute(0, 2, 3, 1).flatten(2): "interleaved",
         lambda heads: torch.stack(heads.unbind(1), -1).flatten(2): "interleaved",
-        lambda heads: heads.flip(1).transpose(1, 2).flatten(2): "last head first",
-        lambda heads: heads.mean(1): "mean",
-        lambda heads: heads.sum(1): "sum",
-        lambda heads: heads.transpose(1, 2): "joined",
-        lambda heads: torch.cat(list(heads.unbind(1)), dim=1): "shape",
-        lambda heads: heads.detach().transpose(1, 2).flatten(2): "gradient",
-        merged_into(lambda heads, shape: torch.zeros(shape)): "float32",
+        lambda heads: heads.flip(1).transpose(1, 2).flatten(2): "expected [0.0, 1.0",
+        lambda heads: heads.mean(1): "got (2, 5, 7)",
+        lambda heads: heads.sum(1): "got (2, 5, 7)",
+        lambda heads: heads.transpose(1, 2): "got (2, 5, 3, 7)",
+        lambda heads: torch.cat(list(heads.unbind(1)), dim=1): "got (2, 15, 7)",
+        lambda heads: heads.detach().transpose(1, 2).flatten(2): "no gradient",
+        lambda heads: heads.permute(2, 0, 1, 3).reshape(heads.shape[0], heads.shape[2], -1): (
+            "at position 1"
+        ),
+        lambda heads: tuple(heads.unbind(1)): "expected a tensor (2, 5, 21)",
         swapped_in_place: "argument 1 was changed",
         doubled_in_place: "argument 1 was changed",
     },
     "contributions": {
-        lambda layer, x: layer(x): "shape",
-        lambda layer, x: parts(layer, x, bias=1.0): "bias",
-        lambda layer, x: parts(layer, x, bias=1 / layer.n_heads): "bias",
-        lambda layer, x: parts(layer, x, rows=False): "rows",
-        lambda layer, x: parts(layer, x).flip(1): "heads",
-        lambda layer, x: layer(x)[:, None].expand(-1, 3, -1, -1) / 3: "same",
-        lambda layer, x: parts(layer, x).transpose(1, 2): "shape",
-        heads_alone: "W^O",
-        value_bias_forgotten: "W^V",
-        parts_by_switching_off: "layer was changed",
+        lambda layer, x: layer(x): "got (2, 5, 13)",
+        lambda layer, x: parts(layer, x, bias=1.0): "counts three times",
+        lambda layer, x: parts(layer, x, bias=1 / layer.n_heads): "the bias of W^O is shared out",
+        lambda layer, x: parts(layer, x, rows=False): "must add up to layer(x)",
+        lambda layer, x: parts(layer, x).flip(1): "not head_i W_i^O",
+        lambda layer, x: layer(x)[:, None].expand(-1, 3, -1, -1) / 3: "must add up to layer(x)",
+        lambda layer, x: parts(layer, x).transpose(1, 2): "got (2, 5, 3, 13)",
+        heads_alone: "got (2, 3, 5, 5)",
+        looked_at: "must add up to layer(x)",
+        lambda layer, x: list(parts(layer, x).unbind(1)): "expected a tensor (2, 3, 5, 13)",
+        value_bias_forgotten: "must add up to layer(x)",
+        parts_by_switching_off: "the old layer was changed: w_o.weight",
         centred_in_place: "argument 2 was changed",
     },
     "keep_heads": {
-        switched_off: "argument 1 was changed",
-        cut_in_place: "argument 1 was changed",
-        zeros_in_a_copy: "smaller",
-        of_equal_width: "width",
-        lambda layer, kept: pruned(layer, kept, pick=False): "first heads",
-        lambda layer, kept: pruned(layer, kept, bias=False): "bias",
-        lambda layer, kept: pruned(layer, kept, output=False): "W^O",
-        lambda layer, kept: pruned(layer, kept, inputs="qk"): "w_v",
-        others: "other heads",
-        mixed_order: "order",
-        output_scaled: "times",
-        shared_bias: "shares",
+        switched_off: "the old layer was changed: w_o.weight",
+        cut_in_place: "the old layer was changed: w_q.weight",
+        zeros_in_a_copy: "expected 2 heads, got 3",
+        of_equal_width: "a head keeps its width",
+        lambda layer, kept: pruned(layer, kept, pick=False): "keeps the first 2",
+        lambda layer, kept: pruned(layer, kept, bias=False): "w_v.bias'] have numbers that no head",
+        lambda layer, kept: pruned(
+            layer, kept, output=False
+        ): "w_o.weight'] have numbers that no head",
+        lambda layer, kept: pruned(layer, kept, inputs="qk"): "w_v.weight",
+        others: "expected 2 heads, got 1",
+        mixed_order: "in one order in all four matrices",
+        output_scaled: "w_o.weight'] have numbers",
+        bias_in_proportion: "w_o.bias'] have numbers",
+        lambda layer, kept: pruned(layer, kept).forward: "expected a MultiHeadAttention, got ",
+        shared_bias: "shares ['w_o.bias']",
     },
 }
