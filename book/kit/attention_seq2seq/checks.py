@@ -36,7 +36,9 @@ def check_masked_weights(weigh: Callable[[Tensor, Tensor], Tensor]) -> Steps:
     weights = expect_tensor(weigh(scores, mask), (3, 5), like=scores)
     sums = ", ".join(f"{total:.2f}" for total in weights.sum(-1).tolist())
     yield {
-        "the mask is the wrong way round: True = may attend": close(weights[1:], inverted[1:]),
+        "the mask is the wrong way round: True = may attend": close(
+            weights[1:], inverted[1:], NEAR
+        ),
         "these are the scores, before the softmax": close(weights.softmax(-1), right, NEAR),
         "a weight is not finite: 0 * inf gives nan, and so does "
         f"0 / 0 when all exponentials are 0; got {weights.tolist()}": not weights.isfinite().all(),

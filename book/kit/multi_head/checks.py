@@ -105,11 +105,11 @@ def check_keep_heads(
         is_layer = isinstance(small, MultiHeadAttention)
         require(is_layer, f"expected a MultiHeadAttention, got {type(small).__name__}")
         require(small.n_heads == n, f"expected {n} heads, got {small.n_heads}")
+        old, new = (dict(each.named_parameters()) for each in (layer, small))
         for name, like in _layer(n).named_parameters():
-            got, size = tuple(small.get_parameter(name).shape), tuple(like.shape)
+            got, size = tuple(new[name].shape) if name in new else None, tuple(like.shape)
             widths = "a head keeps its width: give d_k and d_v, or d_model / n_heads makes it wider"
             require(got == size, f"expected {name} of shape {size}, got {got}; {widths}")
-        old, new = (dict(each.named_parameters()) for each in (layer, small))
         parts, bias = contributions_by_loops(layer, x), layer.w_o.bias
         first = {f"asked to keep {kept}, it keeps the first {n}": parts[:, :n].sum(1) + bias}
         strange = [name for name in new if not torch.isin(new[name].double(), old[name]).all()]

@@ -60,7 +60,6 @@ def check_equivariance_gap(
     """Check gap(function, x, order), the largest entry of |f(P x) - P f(x)|, P x = x[order].
 
     Shapes: x (time, d); order (time,), a permutation of the positions; function keeps the axes.
-    Errors: CheckFailed if the gap is not that of equivariance, or not its largest entry.
     """
     x = normal(5, 3)
     order = torch.tensor([2, 0, 1, 4, 3])  # the first three form a circle: not its own inverse
@@ -70,7 +69,7 @@ def check_equivariance_gap(
         after, before = function(x[order]), function(x)
         largest = (after - before[order]).abs().max()
         answer = expect(gap(function, x, order), Real | Tensor, "a number")
-        got = torch.as_tensor(answer, dtype=torch.float64)
+        got = torch.as_tensor(answer, dtype=torch.float64).squeeze()
         require(got.numel() == 1, f"expected one number, got {got.numel()} of them")
         mistakes = {
             "compare f(P x) with P f(x), where both sides use the same order: comparing "
@@ -79,7 +78,7 @@ def check_equivariance_gap(
             "too low counts like too high: abs is missing": (after - before[order]).max(),
         }
         otherwise = f"expected {largest:.4f}, the largest entry of |f(P x) - P f(x)|, got {got:.4f}"
-        require_close(got.reshape(()), largest, otherwise, mistakes)
+        require_close(got, largest, otherwise, mistakes)
     yield from ("0 for an equivariant map", "the largest entry, of either sign, for another")
 
 
@@ -90,7 +89,6 @@ def check_reversing_weights(make: Callable[[int, int], tuple[Tensor, Tensor, Ten
 
     Shapes: a word is x (n, n_letters + n), each row a one-hot letter and then a one-hot position;
         w_q and w_k (n_letters + n, d_k), d_k as you like; w_v (n_letters + n, n_letters).
-    Errors: CheckFailed if a word comes out wrong, or if a position looks at several others.
     """
     for n_letters, n in WORDS:
         answer, width = make(n_letters, n), n_letters + n
@@ -99,7 +97,7 @@ def check_reversing_weights(make: Callable[[int, int], tuple[Tensor, Tensor, Ten
         require(is_parts(answer, 3, Tensor), f"expected three matrices w_q, w_k, w_v, got {got}")
         w_q, w_k, w_v = (expect_tensor(w, w.shape, like=torch.eye(1)).double() for w in answer)
         require(
-            w_q.shape == w_k.shape == (width, *w_q.shape[1:2]) and w_v.shape == (width, n_letters),
+            w_q.shape == w_k.shape == (width, *w_q.shape[-1:]) and w_v.shape == (width, n_letters),
             f"expected matrices of {width} rows, w_q and w_k equally wide and w_v {n_letters} "
             f"wide, got {[tuple(w.shape) for w in answer]}",
         )
@@ -115,8 +113,10 @@ def check_reversing_weights(make: Callable[[int, int], tuple[Tensor, Tensor, Ten
                 f"the letters {word.tolist()} came out as {said.tolist()}: the "
                 "value of a position must be its letter": not torch.equal(said, word.flip(0)),
             }
-    yield "each position looks at its mirror image"
-    yield f"words of {len(WORDS)} lengths are reversed"
+    yield from (
+        "each position looks at its mirror image",
+        f"words of {len(WORDS)} lengths are reversed",
+    )
 
 
 def _draw(batch: int, time: int, d_x: int, d_k: int, d_v: int) -> list[Tensor]:

@@ -241,6 +241,10 @@ def shared_bias(layer, kept):
     return small
 
 
+def without_biases(layer, kept):
+    return MultiHeadAttention(12, len(kept), bias=False, **ends(layer))
+
+
 def of_equal_width(layer, kept):
     """d_model / n_heads decides the width: with fewer heads each one gets wider."""
     widths = {name: width for name, width in ends(layer).items() if name not in ("d_k", "d_v")}
@@ -345,6 +349,7 @@ WRONG = {
         output_scaled: "w_o.weight'] have numbers",
         bias_in_proportion: "w_o.bias'] have numbers",
         lambda layer, kept: pruned(layer, kept).forward: "expected a MultiHeadAttention, got ",
+        without_biases: "expected w_q.bias of shape (22,), got None",
         shared_bias: "shares ['w_o.bias']",
     },
 }
