@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
   setup-python chapter house refresh checkpoint train bench weigh engines clean
 
 help: ## list the tasks
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | sort | awk -F': ' '{printf "make %-12s %s\n", $$1, $$2}'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
 
 # --- set-up -----------------------------------------------------------------------------------
 
