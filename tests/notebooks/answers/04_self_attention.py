@@ -205,7 +205,6 @@ WRONG = {
             (x @ w_v).mean(1, keepdim=True).expand_as(x @ w_v)
         ): "expected softmax(Q K^T / sqrt(d_k)) V",
         lambda x, w_q, w_k, w_v: layer()(x.detach(), w_q, w_k, w_v): "the gradient of x",
-        lambda x, *matrices: layer()(x.float(), *(w.float() for w in matrices)): "float32",
         all_sentences_as_one: "expected softmax(Q K^T / sqrt(d_k)) V",
         lambda x, *matrices: x + layer()(x, *matrices): "expected softmax(Q K^T / sqrt(d_k)) V",
         doubled_in_place: "argument 1 was changed",
