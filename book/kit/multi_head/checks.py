@@ -73,18 +73,19 @@ def check_contributions(contribute: Callable[[MultiHeadAttention, Tensor], Tenso
 
     Shapes: x (batch, time, d_in); returns (batch, heads, time, d_out).
     """
-    layer, x = _layer(), normal(2, 5, 7)
-    parts = contribute(layer, x)
-    _require_untouched(layer)
-    want, bias = contributions_by_loops(layer, x), layer.w_o.bias
-    adds_up = close(expect_tensor(parts, want.shape).sum(1), want.sum(1))
-    each = "they add up, but are not head_i W_i^O: check which columns of w_o.weight are whose"
-    all_in_all = "the parts and the bias of W^O must add up to layer(x)"
-    mistakes = {
-        "the bias of W^O is in every part, so it counts three times": want + bias,
-        "the bias of W^O is shared out; it belongs to no head": want + bias / 3,
-    }
-    require_close(parts, want, each if adds_up else all_in_all, mistakes)
+    x = normal(2, 5, 7)
+    for layer in (_layer(), _layer(n_heads=2)):
+        parts = contribute(layer, x)
+        _require_untouched(layer)
+        want, bias = contributions_by_loops(layer, x), layer.w_o.bias
+        adds_up = close(expect_tensor(parts, want.shape).sum(1), want.sum(1))
+        each = "they add up, but are not head_i W_i^O: check which columns of w_o.weight are whose"
+        all_in_all = "the parts and the bias of W^O must add up to layer(x)"
+        mistakes = {
+            "the bias of W^O is in every part, so it counts once for each head": want + bias,
+            "the bias of W^O is shared out; it belongs to no head": want + bias / layer.n_heads,
+        }
+        require_close(parts, want, each if adds_up else all_in_all, mistakes)
     yield from ("they add up to layer(x)", "each one is head_i W_i^O")
 
 
@@ -134,6 +135,6 @@ def _layer(n_heads: int = 3) -> MultiHeadAttention:
 
 
 def _require_untouched(layer: MultiHeadAttention) -> None:
-    for name, tensor in _layer().state_dict().items():
+    for name, tensor in _layer(layer.n_heads).state_dict().items():
         same = torch.equal(layer.state_dict()[name], tensor)
         require(same, f"the old layer was changed: {name}; work on a copy")

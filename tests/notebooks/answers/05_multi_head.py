@@ -86,20 +86,33 @@ def differences(layer, x):
     return torch.stack([layer(x) - without(layer, i)(x) for i in range(layer.n_heads)], dim=1)
 
 
-def parts_by_switching_off(layer, x):
-    """The difference that each head makes, measured on the layer itself and not put back."""
-    found = []
-    for i in range(layer.n_heads):
-        before = layer(x)
-        layer.w_o.weight.data.unflatten(1, (layer.n_heads, -1))[:, i] = 0
-        found.append(before - layer(x))
-    return torch.stack(found, 1)
+def parts_by_switching_off(put_back):
+    """The difference that each head makes, measured on the layer itself."""
+
+    def contributions(layer, x):
+        found, weight = [], layer.w_o.weight.data.clone()
+        for i in range(layer.n_heads):
+            before = layer(x)
+            layer.w_o.weight.data.unflatten(1, (layer.n_heads, -1))[:, i] = 0
+            found.append(before - layer(x))
+            if put_back:
+                layer.w_o.weight.data.copy_(weight)
+        return torch.stack(found, 1)
+
+    return contributions
 
 
 def value_bias_forgotten(layer, x):
     other = copy.deepcopy(layer)
     other.w_v.bias.data.zero_()
     return parts(other, x)
+
+
+def three_heads(layer, x):
+    """With the number of heads of the first layer that came."""
+    value = layer.w_v(x).unflatten(-1, (3, -1)).transpose(1, 2)
+    w_o = layer.w_o.weight.T.unflatten(0, (3, -1))
+    return layer(x, return_weights=True)[1] @ value @ w_o
 
 
 def looked_at(layer, x):
@@ -288,6 +301,7 @@ RIGHT = {
         parts_from_the_start,
         parts_by_a_hook,
         differences,
+        parts_by_switching_off(put_back=True),
         lambda layer, x: parts(layer, x).detach().contiguous().float(),
     ],
     "keep_heads": [
@@ -320,17 +334,18 @@ WRONG = {
     },
     "contributions": {
         lambda layer, x: layer(x): "got (2, 5, 13)",
-        lambda layer, x: parts(layer, x, bias=1.0): "counts three times",
+        lambda layer, x: parts(layer, x, bias=1.0): "counts once for each head",
         lambda layer, x: parts(layer, x, bias=1 / layer.n_heads): "the bias of W^O is shared out",
         lambda layer, x: parts(layer, x, rows=False): "must add up to layer(x)",
         lambda layer, x: parts(layer, x).flip(1): "not head_i W_i^O",
         lambda layer, x: layer(x)[:, None].expand(-1, 3, -1, -1) / 3: "must add up to layer(x)",
         lambda layer, x: parts(layer, x).transpose(1, 2): "got (2, 5, 3, 13)",
         heads_alone: "got (2, 3, 5, 5)",
+        three_heads: "your function raised",
         looked_at: "must add up to layer(x)",
         lambda layer, x: list(parts(layer, x).unbind(1)): "expected a tensor (2, 3, 5, 13)",
         value_bias_forgotten: "must add up to layer(x)",
-        parts_by_switching_off: "the old layer was changed: w_o.weight",
+        parts_by_switching_off(put_back=False): "the old layer was changed: w_o.weight",
         centred_in_place: "argument 2 was changed",
     },
     "keep_heads": {
