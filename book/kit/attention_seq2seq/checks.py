@@ -14,6 +14,7 @@ from kit.shared.checks import (
     normal,
     normals,
     require_close,
+    short,
 )
 
 LENGTHS = (5, 1, 3)  # real keys in each row of a batch; 5 is the longest
@@ -34,15 +35,16 @@ def check_masked_weights(weigh: Callable[[Tensor, Tensor], Tensor]) -> Steps:
     right = scores.masked_fill(~mask, -torch.inf).softmax(-1)
     inverted = scores.masked_fill(mask, -torch.inf).softmax(-1)
     weights = expect_tensor(weigh(scores, mask), (3, 5), like=scores)
+    rows = [short(row, 2) for row in weights]
     sums = ", ".join(f"{total:.2f}" for total in weights.sum(-1).tolist())
     yield {
+        "the mask was not used": close(weights, unmasked, NEAR),
         "the mask is the wrong way round: True = may attend": close(
             weights[1:], inverted[1:], NEAR
         ),
         "these are the scores, before the softmax": close(weights.softmax(-1), right, NEAR),
         "a weight is not finite: 0 * inf gives nan, and so does "
-        f"0 / 0 when all exponentials are 0; got {weights.tolist()}": not weights.isfinite().all(),
-        "the mask was not used": close(weights, unmasked, NEAR),
+        f"0 / 0 when all exponentials are 0; got {rows}": not weights.isfinite().all(),
         "masked after the softmax: padding has taken "
         "its share, and the rows no longer sum to 1": close(weights, unmasked * mask, NEAR),
         "padding gets weight: its score must be -inf before the softmax, not 0 or some number, "
@@ -50,7 +52,7 @@ def check_masked_weights(weigh: Callable[[Tensor, Tensor], Tensor]) -> Steps:
         "each row must sum to 1 over its keys, got the sums "
         f"{sums}: the softmax runs over the last axis": not close(weights.sum(-1), 1.0, NEAR),
     }
-    otherwise = "each row must be the softmax of its allowed scores"
+    otherwise = f"each row must be the softmax of its allowed scores, got {rows}"
     require_close(weights, right, otherwise, tolerance=NEAR)
     yield from ("padding gets exactly 0", "each row sums to 1", "the same as without padding")
 
