@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from ext import (
+    book_figures,
     book_fonts,
     book_glossary,
     book_images,
@@ -14,6 +15,7 @@ from ext import (
     book_library,
     book_mathml,
     book_meta,
+    book_outputs,
     book_pages,
     book_runs,
     book_widgets,
@@ -21,15 +23,20 @@ from ext import (
 
 
 def finish(app, exception) -> None:
-    """Make the figures light, pass over every page, and cut the fonts to what the pages show."""
+    """Place the figures, pass over every page, and cut the fonts to what the pages show."""
     if exception is not None or app.builder.format != "html":
         return
     out = Path(app.outdir)
-    for path in (out / "_images").glob("*.png"):
-        book_images.lighten(path)
+    images = out / "_images"
+    drawn = book_figures.place_drawings(images)
+    for path in images.glob("*.png"):
+        if path.stem not in drawn:
+            book_images.lighten(path)
     options = (out / "_static" / book_pages.OPTIONS).read_text(encoding="utf-8")
     steps = (
         partial(book_pages.place_images, sizes=book_images.picture_sizes(out)),
+        partial(book_figures.open_large, drawn=drawn),
+        book_outputs.fit_lines,
         partial(book_pages.keep_used, options=options),
         partial(book_pages.link_pdf, size=book_pages.pdf_size(out)),
     )
@@ -50,6 +57,7 @@ def setup(app):
     app.connect("doctree-read", book_glossary.on_read)
     app.connect("doctree-read", book_library.on_read)
     app.connect("doctree-resolved", book_glossary.on_resolved)
+    app.connect("doctree-resolved", book_outputs.on_resolved)
     app.connect("html-page-context", book_widgets.on_page)
     app.connect("html-page-context", book_meta.on_page)
     app.connect("build-finished", finish)
