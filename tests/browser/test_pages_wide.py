@@ -8,9 +8,8 @@ from tests.paths import HTML
 pytestmark = [pytest.mark.browser, pytest.mark.built]
 PAGES = sorted((HTML / "book").glob("*.html"))
 # Deliberately wide, in a frame of their own that scrolls.
+TABLES = ".pst-scrollable-table-container, .aligned"
 ON_A_PHONE = f"{TABLES}, .math-block, .bw, [class*=highlight-]:not(.printed)"
-    ".math-block, .pst-scrollable-table-container, .aligned, .bw, [class*=highlight-python]"
-)
 UNFOLD = """() => {
   for (const one of document.querySelectorAll("details")) one.open = true;
   const hidden = "toggle-hidden";
