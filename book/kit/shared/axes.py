@@ -133,7 +133,7 @@ def draw_map(
     Errors: ValueError for labels that are not one for each row and each column.
     """
     picture = numbers.detach().cpu().numpy()
-    plain = {"cmap": "Blues", "vmin": 0, "vmax": 1, "interpolation": "none"}
+    plain: dict[str, Any] = {"cmap": "Blues", "vmin": 0, "vmax": 1, "interpolation": "none"}
     image = axes.imshow(picture, **plain | look)
     for axis, word, labels, size in (
         (axes.yaxis, "row", rows, len(picture)),
