@@ -65,4 +65,4 @@ def test_a_solution_opens_where_it_stands(tab):
     title.click(position={"x": 60, "y": 15})  # on its words
     expect(body).to_be_visible()
     assert "#" not in tab.url
-    assert title.bounding_box()["y"] == before
+    assert abs(title.bounding_box()["y"] - before) < 2
