@@ -1,0 +1,286 @@
+"""Right and wrong answers to the exercises of chapter 7; the wrong ones with what they are told."""
+
+from functools import reduce
+
+import torch
+from torch.nn import functional as F
+
+
+def square(x, axes=-1):
+    return x.square().mean(axes, keepdim=True)
+
+
+def rms_loops(x, gain, eps):
+    out = torch.empty_like(x)
+    for row in range(x.shape[0]):
+        for place in range(x.shape[1]):
+            vector = x[row, place]
+            out[row, place] = gain * vector / (vector.dot(vector) / len(vector) + eps).sqrt()
+    return out
+
+
+def rms_by_length(x, gain, eps):
+    length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return torch.mul(x, gain).div(torch.sqrt(length**2 / x.size(-1) + eps))
+
+
+def rms_einsum(x, gain, eps):
+    squares = torch.einsum("btd,btd->bt", x, x) / len(gain)
+    return torch.einsum("btd,d,bt->btd", x, gain, (squares + eps).rsqrt())
+
+
+def rms_in_float32(x, gain, eps):
+    """As the large models do it: float32 inside, the type of x outside."""
+    wide = x.float()
+    return gain * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).type_as(x)
+
+
+def rms_divided_in_place(x, gain, eps):
+    return x.div_((square(x) + eps).sqrt()) * gain
+
+
+def rms_gain_in_place(x, gain, eps):
+    return gain.mul_(x / (square(x) + eps).sqrt()) if x.dim() == 1 else gain.mul_(1) * x
+
+
+def rms_axis_lost(x, gain, eps):
+    return x / (x.square().mean(-1) + eps).sqrt() * gain
+
+
+def pre_stepwise(x, sublayer, norm, drop):
+    path = x
+    for function in (norm, sublayer, drop):
+        x = function(x)
+    return path + x
+
+
+def pre_into_a_copy(x, sublayer, norm, drop):
+    out = x.clone()
+    out += drop(sublayer(norm(x)))
+    return out
+
+
+def pre_in_place(x, sublayer, norm, drop):
+    return x.add_(drop(sublayer(norm(x))))
+
+
+def pre_norm_kept(x, sublayer, norm, drop):
+    x = norm(x)
+    return x + drop(sublayer(x))
+
+
+def centred(x):
+    return x - x.mean(-1, keepdim=True)
+
+
+def variance(x):
+    return square(centred(x))
+
+
+def projected(gradient, y):
+    return centred(gradient) - y * (gradient * y).mean(-1, keepdim=True)
+
+
+def backward_by_jacobian(gradient, x, eps):
+    root = (variance(x) + eps).sqrt()
+    y, d = centred(x) / root, x.shape[-1]
+    jacobian = torch.eye(d, dtype=x.dtype) - 1 / d - y[..., :, None] * y[..., None, :] / d
+    return torch.einsum("bti,btij->btj", gradient, jacobian) / root
+
+
+def backward_step_by_step(gradient, x, eps):
+    """The chain rule backwards, one operation after the other."""
+    d = x.size(-1)
+    deviation = x - x.mean(dim=-1, keepdim=True)
+    inverse = ((deviation**2).sum(dim=-1, keepdim=True) / d + eps) ** -0.5
+    of_variance = (gradient * deviation).sum(-1, keepdim=True) * -0.5 * inverse**3
+    of_deviation = gradient * inverse + of_variance * 2 * deviation / d
+    return of_deviation - of_deviation.sum(-1, keepdim=True) / d
+
+
+def backward_loops(gradient, x, eps):
+    out = torch.zeros_like(x)
+    for row in range(len(x)):
+        for place in range(x.shape[1]):
+            v, g = x[row, place], gradient[row, place]
+            root = torch.sqrt(v.var(unbiased=False) + eps)
+            y = (v - v.mean()) / root
+            out[row, place] = (g - g.mean() - y * (g @ y) / len(v)) / root
+    return out
+
+
+def backward_in_sums(gradient, x, eps):
+    var, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+    rstd, d = torch.rsqrt(var + eps), x.shape[-1]
+    y = (x - mean) * rstd
+    sums = gradient.sum(-1, keepdim=True) + y * (gradient * y).sum(-1, keepdim=True)
+    return rstd / d * (d * gradient - sums)
+
+
+def gradient_changed(gradient, x, eps):
+    root = (variance(x) + eps).sqrt()
+    y = centred(x) / root
+    stretch = (gradient * y).mean(-1, keepdim=True)
+    gradient -= gradient.mean(-1, keepdim=True)
+    return (gradient - y * stretch) / root
+
+
+def x_changed(gradient, x, eps):
+    x -= x.mean(-1, keepdim=True)
+    return backward_in_sums(gradient, x, eps)
+
+
+def by_autograd(gradient, x, eps):
+    x = x.detach().requires_grad_()
+    with torch.enable_grad():
+        y = F.layer_norm(x, x.shape[-1:], eps=eps)
+    return torch.autograd.grad(y, x, gradient)[0]
+
+
+def by_backward(gradient, x, eps):
+    x = x.clone().requires_grad_()
+    ((x - x.mean(-1, keepdim=True)) / (variance(x) + eps).sqrt()).backward(gradient)
+    return x.grad
+
+
+def by_vjp(gradient, x, eps):
+    return torch.func.vjp(lambda x: F.layer_norm(x, x.shape[-1:], eps=eps), x)[1](gradient)[0]
+
+
+def no_projection(gradient, x, eps):
+    return gradient / (variance(x) + eps).sqrt()
+
+
+def mean_only(gradient, x, eps):
+    return centred(gradient) / (variance(x) + eps).sqrt()
+
+
+def stretch_only(gradient, x, eps):
+    root = (variance(x) + eps).sqrt()
+    y = centred(x) / root
+    return (gradient - y * (gradient * y).mean(-1, keepdim=True)) / root
+
+
+def unbiased(gradient, x, eps):
+    root = (x.var(-1, keepdim=True) + eps).sqrt()
+    return projected(gradient, centred(x) / root) / root
+
+
+def not_divided(gradient, x, eps):
+    return projected(gradient, centred(x) / (variance(x) + eps).sqrt())
+
+
+def along_x(gradient, x, eps):
+    return projected(gradient, x) / (variance(x) + eps).sqrt()
+
+
+def eps_forgotten(gradient, x, eps):
+    root = variance(x).sqrt()
+    return projected(gradient, centred(x) / root) / root
+
+
+def stretch_added(gradient, x, eps):
+    root = (variance(x) + eps).sqrt()
+    y = centred(x) / root
+    return (centred(gradient) + y * (gradient * y).mean(-1, keepdim=True)) / root
+
+
+RIGHT = {
+    "rms_norm": [
+        rms_loops,
+        rms_by_length,
+        rms_einsum,
+        rms_in_float32,
+        lambda x, gain, eps: F.rms_norm(x, x.shape[-1:], weight=gain, eps=eps),
+        lambda x, gain, eps: x * (square(x) + eps) ** -0.5 * gain,
+    ],
+    "pre_norm": [
+        lambda x, sublayer, norm, drop: drop(sublayer(norm(x))) + x,
+        lambda x, sublayer, norm, drop: torch.add(
+            x, reduce(lambda y, f: f(y), (norm, sublayer, drop), x)
+        ),
+        pre_stepwise,
+        pre_into_a_copy,
+    ],
+    "layer_norm_backward": [
+        backward_by_jacobian,
+        backward_step_by_step,
+        backward_loops,
+        backward_in_sums,
+    ],
+}
+
+WRONG = {
+    "rms_norm": {
+        rms_divided_in_place: "argument 1 was changed",
+        lambda x, gain, eps: (
+            gain.mul_(2).div_(2.000001) * x / (square(x) + eps).sqrt()
+        ): "argument 2 was changed",
+        rms_axis_lost: "",
+        lambda x, gain, eps: F.layer_norm(
+            x, x.shape[-1:], gain, eps=eps
+        ): "",  # takes the mean away
+        lambda x, gain, eps: x / (x.var(-1, keepdim=True) + eps).sqrt() * gain: "",
+        lambda x, gain, eps: x / (square(x).sqrt() + eps) * gain: "",  # eps outside the root
+        lambda x, gain, eps: x / square(x).sqrt() * gain: "",  # no eps
+        lambda x, gain, eps: x / (square(x) + 1e-6).sqrt() * gain: "",  # an eps of its own
+        lambda x, gain, eps: x / (square(x) + eps**2).sqrt() * gain: "",
+        lambda x, gain, eps: x / (square(x, 0) + eps).sqrt() * gain: "",  # over the batch
+        lambda x, gain, eps: x / (square(x, 1) + eps).sqrt() * gain: "",  # over time
+        lambda x, gain, eps: x / (square(x, (1, 2)) + eps).sqrt() * gain: "",  # over both
+        lambda x, gain, eps: x / (square(x, (0, 1, 2)) + eps).sqrt() * gain: "",  # over all
+        lambda x, gain, eps: x / (x.square().sum(-1, keepdim=True) + eps).sqrt() * gain: "",
+        # divided by d_model - 1
+        lambda x, gain, eps: x / (square(x) * len(gain) / (len(gain) - 1) + eps).sqrt() * gain: "",
+        lambda x, gain, eps: x / (square(x) + eps) * gain: "",  # no root
+        lambda x, gain, eps: x / (x.abs().mean(-1, keepdim=True) + eps) * gain: "",
+        lambda x, gain, eps: x / (square(x) + eps).sqrt(): "",  # no gain
+        lambda x, gain, eps: x / (square(x) + eps).sqrt() * (1 + gain): "",
+        lambda x, gain, eps: x / (square(x) + eps).sqrt() + gain: "",
+        lambda x, gain, eps: gain / (square(x) + eps).sqrt(): "",  # no x
+        lambda x, gain, eps: x * gain / (square(x * gain) + eps).sqrt(): "",  # the gain too early
+        lambda x, gain, eps: (x / (square(x) + eps).sqrt() * gain).detach(): "",
+        lambda x, gain, eps: x / (square(x).detach() + eps).sqrt() * gain: "",
+        lambda x, gain, eps: rms_einsum(x, gain, eps).float(): "dtype",
+    },
+    "pre_norm": {
+        pre_in_place: "argument 1 was changed",
+        pre_norm_kept: "",
+        lambda x, sublayer, norm, drop: drop(sublayer(norm(x))): "",  # no residual
+        lambda x, sublayer, norm, drop: torch.cat([x, drop(sublayer(norm(x)))], dim=-1): "",
+        lambda x, sublayer, norm, drop: norm(x + drop(sublayer(x))): "",  # post-norm
+        lambda x, sublayer, norm, drop: (
+            x + norm(drop(sublayer(x)))
+        ): "",  # norm behind the sub-layer
+        lambda x, sublayer, norm, drop: x + drop(norm(sublayer(x))): "",
+        lambda x, sublayer, norm, drop: norm(x) + drop(sublayer(norm(x))): "",
+        lambda x, sublayer, norm, drop: drop(x + sublayer(norm(x))): "",  # dropout after the sum
+        lambda x, sublayer, norm, drop: x + sublayer(drop(norm(x))): "",
+        lambda x, sublayer, norm, drop: x + sublayer(norm(drop(x))): "",
+        lambda x, sublayer, norm, drop: x + sublayer(norm(x)): "",  # no dropout
+        lambda x, sublayer, norm, drop: x + drop(sublayer(x)): "",  # no norm
+        lambda x, sublayer, norm, drop: x + drop(norm(x)): "",  # no sub-layer
+        lambda x, sublayer, norm, drop: x + sublayer(x): "",
+        lambda x, sublayer, norm, drop: x + drop(drop(sublayer(norm(x)))): "",
+        lambda x, sublayer, norm, drop: x * drop(sublayer(norm(x))): "",
+        lambda x, sublayer, norm, drop: x - drop(sublayer(norm(x))): "",
+        lambda x, sublayer, norm, drop: x.detach() + drop(sublayer(norm(x))): "",
+    },
+    "layer_norm_backward": {
+        gradient_changed: "argument 1 was changed",
+        x_changed: "argument 2 was changed",
+        by_autograd: "autograd",
+        by_backward: "autograd",
+        by_vjp: "autograd",
+        lambda gradient, x, eps: gradient: "",
+        lambda gradient, x, eps: backward_in_sums(x, gradient, eps): "",
+        no_projection: "",
+        mean_only: "",
+        stretch_only: "",
+        stretch_added: "",
+        unbiased: "",
+        not_divided: "",
+        along_x: "",
+        eps_forgotten: "",
+    },
+}
