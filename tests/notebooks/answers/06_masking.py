@@ -44,6 +44,17 @@ def into_a_copy(scores, mask):
     return torch.softmax(scores, dim=-1) * mask
 
 
+def in_logarithms(scores, mask):
+    scores = scores.masked_fill(~mask, -torch.inf)
+    return torch.where(mask, (scores - scores.logsumexp(-1, keepdim=True)).exp(), 0)
+
+
+def with_a_key_for_nobody(scores, mask):
+    """An empty row attends to a last key, which is cut off."""
+    nobody = scores.new_full((len(scores), 1), lowest(scores))
+    return torch.cat([scores.masked_fill(~mask, -torch.inf), nobody], dim=1).softmax(-1)[:, :-1]
+
+
 def scores_overwritten(scores, mask):
     return scores.masked_fill_(~mask, lowest(scores)).softmax(-1).masked_fill(~mask, 0)
 
@@ -89,6 +100,10 @@ def prefix_not_later(lengths, n):
     return ~(later & ~padding_mask(lengths, n))
 
 
+def prefix_by_vmap(lengths, n):
+    return torch.vmap(lambda length: (torch.arange(n) < length) | causal_mask(n))(lengths)
+
+
 def prefix_in_place(lengths, n):
     place = torch.arange(n)
     last = lengths.sub_(1)[:, None, None]
@@ -122,6 +137,16 @@ def packed_blocks(document):
     return torch.stack([torch.block_diag(*row) for row in blocks]).tril().bool()
 
 
+def packed_by_bits(document):
+    return ~(document.unsqueeze(-1) ^ document.unsqueeze(-2)).bool() & causal_mask(document.size(1))
+
+
+def packed_neighbours(document):
+    """Same as the token before: only two positions deep."""
+    same = same_document(document).tril()
+    return same & same_document(document).triu(-1)
+
+
 def packed_in_place(document):
     document -= document.min()
     return packed_one_hot(document)
@@ -137,6 +162,10 @@ RIGHT = {
         empty_rows_apart,
         in_float32,
         into_a_copy,
+        in_logarithms,
+        with_a_key_for_nobody,
+        lambda scores, mask: filled(scores, mask, lowest(scores)) * mask.any(-1, keepdim=True),
+        lambda scores, mask: filled(scores.float(), mask, -torch.inf).nan_to_num(),
     ],
     "prefix_mask": [
         prefix_loops,
@@ -144,6 +173,8 @@ RIGHT = {
         prefix_reached,
         prefix_blocks,
         prefix_not_later,
+        prefix_by_vmap,
+        lambda lengths, n: torch.where(padding_mask(lengths, n), True, causal_mask(n)),
     ],
     "packed_mask": [
         lambda document: same_document(document).tril(),
@@ -151,6 +182,8 @@ RIGHT = {
         packed_loops,
         packed_one_hot,
         packed_blocks,
+        packed_by_bits,
+        lambda document: same_document(document.double().sqrt()) & causal_mask(document.shape[1]),
     ],
 }
 
@@ -158,7 +191,8 @@ WRONG = {
     "masked_softmax": {
         scores_overwritten: "argument 1 was changed",
         mask_overwritten: "argument 2 was changed",
-        lambda scores, mask: filled(scores.float(), mask, -torch.inf).nan_to_num(): "dtype",
+        lambda scores, mask: filled(scores, mask, scores.min().item() - 10) * mask: "",
+        lambda scores, mask: mask / mask.sum(-1, keepdim=True).clamp(min=1): "",
         renormalised: "",  # 0 / 0 where the masked scores are far above
         exponentials: "",  # overflow
         lambda scores, mask: filled(scores, mask, -1e4) * mask: "",
@@ -194,6 +228,8 @@ WRONG = {
         lambda lengths, n: prefix_blocks(lengths.new_full(lengths.shape, lengths[0]), n): "",
         lambda lengths, n: prefix_blocks(lengths, int(lengths.max())): "",  # n of its own
         lambda lengths, n: causal_mask(n) | padding_mask(lengths[:1], n): "",
+        lambda lengths, n: causal_mask(n) | padding_mask(lengths - 1, n): "",
+        lambda lengths, n: list(prefix_blocks(lengths, n)): "",
     },
     "packed_mask": {
         packed_in_place: "argument 1 was changed",
@@ -206,7 +242,8 @@ WRONG = {
         lambda document: (document[:, :, None] >= document[:, None]).tril(): "",
         lambda document: (document[:, :, None] <= document[:, None]).tril(): "",
         lambda document: same_document(document).tril().int(): "bool",
-        lambda document: (document == document).unsqueeze(1).expand(-1, 6, -1).tril(): "",
+        packed_neighbours: "",
+        lambda document: same_document(document[:1]).tril().expand(len(document), -1, -1): "",
         lambda document: same_document(document)[0].tril(): "",  # of the first row alone
     },
 }

@@ -35,12 +35,13 @@ def rms_in_float32(x, gain, eps):
     return gain * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).type_as(x)
 
 
+def rms_by_moments(x, gain, eps):
+    var, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+    return x * gain / (var + mean**2 + eps) ** 0.5
+
+
 def rms_divided_in_place(x, gain, eps):
     return x.div_((square(x) + eps).sqrt()) * gain
-
-
-def rms_gain_in_place(x, gain, eps):
-    return gain.mul_(x / (square(x) + eps).sqrt()) if x.dim() == 1 else gain.mul_(1) * x
 
 
 def rms_axis_lost(x, gain, eps):
@@ -58,6 +59,16 @@ def pre_into_a_copy(x, sublayer, norm, drop):
     out = x.clone()
     out += drop(sublayer(norm(x)))
     return out
+
+
+def pre_as_a_stack(x, sublayer, norm, drop):
+    return torch.stack([x, drop(sublayer(norm(x)))]).sum(dim=0)
+
+
+def pre_onto_the_sublayer(x, sublayer, norm, drop):
+    y = drop(sublayer(norm(x)))
+    y += x
+    return y
 
 
 def pre_in_place(x, sublayer, norm, drop):
@@ -109,6 +120,21 @@ def backward_loops(gradient, x, eps):
     return out
 
 
+def backward_by_projection(gradient, x, eps):
+    """With the vectors of torch's own norm, and a matrix that takes the mean away."""
+    y, d = F.layer_norm(x, x.shape[-1:], eps=eps), x.shape[-1]
+    centring = torch.eye(d).to(x) - 1 / d
+    return (gradient @ centring - y * (gradient * y).mean(-1, True)) / (variance(x) + eps).sqrt()
+
+
+def backward_of_a_batch(gradient, x, eps):
+    """Flat, written into a new tensor."""
+    flat, g = x.reshape(-1, x.shape[-1]), gradient.reshape(-1, x.shape[-1])
+    out = torch.empty_like(flat)
+    out[:] = backward_by_jacobian(g[None], flat[None], eps)[0]
+    return out.view_as(x)
+
+
 def backward_in_sums(gradient, x, eps):
     var, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
     rstd, d = torch.rsqrt(var + eps), x.shape[-1]
@@ -145,6 +171,20 @@ def by_backward(gradient, x, eps):
 
 def by_vjp(gradient, x, eps):
     return torch.func.vjp(lambda x: F.layer_norm(x, x.shape[-1:], eps=eps), x)[1](gradient)[0]
+
+
+def by_jacobian_of_torch(gradient, x, eps):
+    def norm(v):
+        return F.layer_norm(v, v.shape, eps=eps)
+
+    rows = zip(gradient.flatten(0, 1), x.flatten(0, 1), strict=True)
+    return torch.stack([torch.func.jacfwd(norm)(v).T @ g for g, v in rows]).view_as(x)
+
+
+def over_all_positions(gradient, x, eps):
+    root = (variance(x) + eps).sqrt()
+    y = centred(x) / root
+    return (gradient - gradient.mean((0, 1)) - y * (gradient * y).mean((0, 1))) / root
 
 
 def no_projection(gradient, x, eps):
@@ -191,6 +231,7 @@ RIGHT = {
         rms_by_length,
         rms_einsum,
         rms_in_float32,
+        rms_by_moments,
         lambda x, gain, eps: F.rms_norm(x, x.shape[-1:], weight=gain, eps=eps),
         lambda x, gain, eps: x * (square(x) + eps) ** -0.5 * gain,
     ],
@@ -201,12 +242,16 @@ RIGHT = {
         ),
         pre_stepwise,
         pre_into_a_copy,
+        pre_as_a_stack,
+        pre_onto_the_sublayer,
     ],
     "layer_norm_backward": [
         backward_by_jacobian,
         backward_step_by_step,
         backward_loops,
         backward_in_sums,
+        backward_by_projection,
+        backward_of_a_batch,
     ],
 }
 
@@ -217,6 +262,8 @@ WRONG = {
             gain.mul_(2).div_(2.000001) * x / (square(x) + eps).sqrt()
         ): "argument 2 was changed",
         rms_axis_lost: "",
+        lambda x, gain, eps: F.normalize(x, dim=-1) * x.shape[-1] ** 0.5 * gain: "",
+        lambda x, gain, eps: x / (square(x) + eps).sqrt() * gain.mean(): "",
         lambda x, gain, eps: F.layer_norm(
             x, x.shape[-1:], gain, eps=eps
         ): "",  # takes the mean away
@@ -241,11 +288,12 @@ WRONG = {
         lambda x, gain, eps: x * gain / (square(x * gain) + eps).sqrt(): "",  # the gain too early
         lambda x, gain, eps: (x / (square(x) + eps).sqrt() * gain).detach(): "",
         lambda x, gain, eps: x / (square(x).detach() + eps).sqrt() * gain: "",
-        lambda x, gain, eps: rms_einsum(x, gain, eps).float(): "dtype",
     },
     "pre_norm": {
         pre_in_place: "argument 1 was changed",
         pre_norm_kept: "",
+        lambda x, sublayer, norm, drop: x + drop(sublayer(norm(norm(x)))): "",
+        lambda x, sublayer, norm, drop: norm(x) + drop(sublayer(x)): "",
         lambda x, sublayer, norm, drop: drop(sublayer(norm(x))): "",  # no residual
         lambda x, sublayer, norm, drop: torch.cat([x, drop(sublayer(norm(x)))], dim=-1): "",
         lambda x, sublayer, norm, drop: norm(x + drop(sublayer(x))): "",  # post-norm
@@ -272,6 +320,8 @@ WRONG = {
         by_autograd: "autograd",
         by_backward: "autograd",
         by_vjp: "autograd",
+        by_jacobian_of_torch: "autograd",
+        over_all_positions: "",
         lambda gradient, x, eps: gradient: "",
         lambda gradient, x, eps: backward_in_sums(x, gradient, eps): "",
         no_projection: "",

@@ -202,6 +202,40 @@ class Attribute(nn.Module):
         return out
 
 
+class Complex(Buffer):
+    """e^(j angle), of which sine and cosine are the parts."""
+
+    def make(self, d_model, max_length):
+        speed = 10_000 ** (-torch.arange(0, d_model, 2).double() / d_model)
+        turns = torch.exp(1j * torch.outer(torch.arange(max_length).double(), speed))
+        return torch.view_as_real(turns).flip(-1).flatten(1)[:, :d_model].float()
+
+
+class KeptForTheDevice(InForward):
+    """Made at the first call, and anew on another device."""
+
+    table = None
+
+    def forward(self, x):
+        if self.table is None or self.table.device != x.device or len(self.table) < x.shape[1]:
+            self.table = sinusoidal_table(x.shape[1], self.d_model, device=x.device)
+        return x + self.table[: x.shape[1]]
+
+
+class KeptForEver(KeptForTheDevice):
+    """Made at the first call, where x lies then."""
+
+    def forward(self, x):
+        if self.table is None:
+            self.table = sinusoidal_table(31, self.d_model, device=x.device)
+        return x + self.table[: x.shape[1]]
+
+
+class WithDropout(Buffer):
+    def forward(self, x):
+        return nn.functional.dropout(super().forward(x), 0.3)
+
+
 class InPlace(Buffer):
     def forward(self, x):
         return x.add_(self.table[: x.shape[1]])
@@ -320,6 +354,26 @@ def written_into(query, key, value):
     return scaled_dot_product_attention(turned_query, turned_key, value)
 
 
+def both_at_once(query, key, value):
+    """Queries and keys in one tensor, a matrix of rotation for each pair."""
+    angle = angles(query)
+    matrix = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], -1)
+    pairs = torch.stack([query, key]).unflatten(-1, (-1, 2))
+    q, k = torch.einsum("tpij,xhtpj->xhtpi", matrix.unflatten(-1, (2, 2)), pairs).flatten(-2)
+    return (q @ k.mT / key.shape[-1] ** 0.5).softmax(-1) @ value
+
+
+def first_half_only(query, key, value):
+    angle = angles(query)
+    angle[:, angle.shape[1] // 2 :] = 0
+    return scaled_dot_product_attention(turned(query, angle), turned(key, angle), value)
+
+
+def no_softmax(query, key, value):
+    scores = turned(query, angles(query)) @ turned(key, angles(key)).mT
+    return scores / query.shape[-1] ** 0.5 @ value
+
+
 def query_in_place(query, key, value):
     query.copy_(turned(query, angles(query)))
     return scaled_dot_product_attention(query, turned(key, angles(key)), value)
@@ -382,7 +436,16 @@ def alibi_heads_last(n_heads, n):
 
 
 RIGHT = {
-    "FixedPositions": [Buffer, InHalves, ByMath, InForward, Frozen, Attribute],
+    "FixedPositions": [
+        Buffer,
+        InHalves,
+        ByMath,
+        InForward,
+        Frozen,
+        Attribute,
+        Complex,
+        KeptForTheDevice,
+    ],
     "rotary_attention": [
         with_angles,
         float32_angles,
@@ -393,6 +456,8 @@ RIGHT = {
         lambda query, key, value: rotary(query, key, value, "qk"),
         lambda query, key, value: with_angles(query, key, value, first=1),  # the distance counts
         not_interleaved,
+        both_at_once,
+        lambda query, key, value: rotary(query, key, value, "qk").float(),
     ],
     "alibi_bias": [
         lambda n_heads, n: alibi(n_heads, n),  # the keys ahead are not looked at
@@ -400,15 +465,21 @@ RIGHT = {
         alibi_loops,
         alibi_powers,
         alibi_float64,
+        lambda n_heads, n: alibi(n_heads, n).masked_fill(
+            ~torch.ones(n, n).tril().bool(), torch.nan
+        ),
+        lambda n_heads, n: torch.tensor(alibi_loops(n_heads, n).tolist()),
     ],
 }
 
 WRONG = {
     "FixedPositions": {
-        InPlace: "argument 1 was changed",
-        InFloat64: "dtype",
-        EvenOnly: "odd",
+        InPlace: "an input was changed",
+        InFloat64: "the output torch.float64",
+        EvenOnly: "(3, 5, 7)",
         SineEverywhere: "",
+        KeptForEver: "",
+        WithDropout: "",
         OtherBase: "",
         LastPositions: "",
         WholeTable: "",
@@ -438,10 +509,11 @@ WRONG = {
         clockwise: "",
         not_scaled: "",
         sign_lost: "",
+        first_half_only: "",
+        no_softmax: "",
         time_and_heads_swapped: "",
         added: "",
         lambda query, key, value: rotary(query.detach(), key, value, "qk"): "",
-        lambda query, key, value: rotary(query, key, value, "qk").float(): "dtype",
     },
     "alibi_bias": {
         lambda n_heads, n: alibi(n_heads, n, sign=1): "",
@@ -459,5 +531,7 @@ WRONG = {
         lambda n_heads, n: alibi(n_heads, n).exp(): "",
         lambda n_heads, n: alibi(n_heads, n).long(): "",
         alibi_heads_last: "",
+        lambda n_heads, n: alibi(n_heads, n)[None]: "",
+        lambda n_heads, n: alibi(n_heads, n, lambda head: 2.0 ** (-8 / n_heads) + 0 * head): "",
     },
 }

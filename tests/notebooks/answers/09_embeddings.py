@@ -50,6 +50,11 @@ def scatter_added(tokens, upstream, vocab):
     )
 
 
+def by_comparison(tokens, upstream, vocab):
+    matches = (tokens[..., None] == torch.arange(vocab)).flatten(0, 1).to(upstream)
+    return matches.T.matmul(upstream.flatten(0, 1)).mul_(root_of_width(upstream))
+
+
 def upstream_multiplied(tokens, upstream, vocab):
     return scattered(tokens, upstream.mul_(root_of_width(upstream)), vocab)
 
@@ -155,6 +160,28 @@ class Indexed(nn.Module):
         return torch.matmul(x, self.columns)
 
 
+class LinearOnly(nn.Module):
+    """As nn.Linear starts; its rows are looked up."""
+
+    def __init__(self, vocab, d_model):
+        super().__init__()
+        self.score = nn.Linear(d_model, vocab, bias=False)
+
+    def embed(self, tokens):
+        return self.score.weight.index_select(0, tokens.flatten()).unflatten(0, tokens.shape) * (
+            math.sqrt(self.score.in_features)
+        )
+
+
+class PaddingApart(Layers):
+    """nn.Embedding keeps the vector of PAD at 0."""
+
+    def __init__(self, vocab, d_model):
+        super().__init__(vocab, d_model)
+        self.embedding.padding_idx = PAD
+        self.embedding.weight.data[PAD] = 0
+
+
 class OneHot(Base):
     def embed(self, tokens):
         one_hot = F.one_hot(tokens, len(self.weight)).to(self.weight.dtype)
@@ -164,6 +191,16 @@ class OneHot(Base):
 class ScoreInPlace(Base):
     def score(self, x):
         return x.mul_(1.5).div_(1.5 - 1e-6) @ self.weight.T
+
+
+class ScoreHalved(Base):
+    def score(self, x):
+        return super().score(x) / self.root
+
+
+class ScoreNormalised(Base):
+    def score(self, x):
+        return super().score(F.layer_norm(x, x.shape[-1:]))
 
 
 class WeightGrows(Base):
@@ -299,6 +336,28 @@ def by_logsumexp(logits, target_out, smoothing):
     ).sum() / real.sum().clamp_min(1)
 
 
+def lowest_for_infinite(logits, target_out, smoothing):
+    """Cross-entropy with shares, 0 where a logit is -inf; the lowest number stands there."""
+    can = logits > -torch.inf
+    shares = F.one_hot(target_out, logits.shape[-1]) * (1 - smoothing)
+    shares = shares + smoothing * can / can.sum(-1, keepdim=True)
+    finite = logits.clamp(min=torch.finfo(logits.dtype).min / 2)
+    return F.cross_entropy(finite[target_out != PAD], shares[target_out != PAD])
+
+
+def no_share_for_padding(logits, target_out, smoothing):
+    can = logits > -torch.inf
+    can[..., PAD] = False
+    log_p, on_target, real = parts(logits, target_out)
+    everywhere = -log_p.masked_fill(~can, 0.0).sum(-1) / can.sum(-1)
+    return ((1 - smoothing) * on_target + smoothing * everywhere)[real].mean()
+
+
+def banned_left_out_of_the_softmax(logits, target_out, smoothing):
+    """As if their logits were 0."""
+    return label_smoothed_loss(logits.nan_to_num(neginf=0.0), target_out, smoothing)
+
+
 def logits_overwritten(logits, target_out, smoothing):
     can = logits > -torch.inf
     total = logits.logsumexp(-1)
@@ -382,13 +441,22 @@ def mean_of_sentences(logits, target_out, smoothing):
 
 
 RIGHT = {
-    "lookup_gradient": [one_hot_product, token_by_token, word_by_word, put, scatter_added],
-    "SharedMatrix": [Base, Layers, OneLayer, Indexed, OneHot],
+    "lookup_gradient": [
+        one_hot_product,
+        token_by_token,
+        word_by_word,
+        put,
+        scatter_added,
+        by_comparison,
+        in_float32,
+    ],
+    "SharedMatrix": [Base, Layers, OneLayer, Indexed, OneHot, LinearOnly, PaddingApart],
     "smoothed_loss": [
         over_real_tokens,
         against_a_distribution,
         real_ones_first,
         by_logsumexp,
+        lowest_for_infinite,
     ],
 }
 
@@ -397,7 +465,8 @@ WRONG = {
         upstream_multiplied: "argument 2 was changed",
         padding_left_out: "PAD",
         looked_up_by_autograd: "autograd",
-        in_float32: "dtype",
+        lambda tokens, upstream, vocab: put(tokens, upstream.flip(0), vocab): "",
+        lambda tokens, upstream, vocab: put(tokens, upstream, vocab).abs(): "",
         not_accumulated: "",
         overwritten: "",  # a token that occurs twice: the last occurrence wins
         scattered: "",  # without sqrt(d_model)
@@ -414,6 +483,8 @@ WRONG = {
     "SharedMatrix": {
         ScoreInPlace: "argument 1 was changed",
         WeightGrows: "",
+        ScoreHalved: "",
+        ScoreNormalised: "",
         ZeroStart: "",
         NoParameter: "",
         Probabilities: "",
@@ -432,6 +503,8 @@ WRONG = {
     "smoothed_loss": {
         logits_overwritten: "argument 1 was changed",
         zero_times_infinity: "",
+        no_share_for_padding: "",
+        banned_left_out_of_the_softmax: "",
         summed: "",
         probabilities_smoothed: "",
         one_place_for_all: "",

@@ -41,6 +41,11 @@ def ends_left_out(target_out):
     return target_in.masked_fill(target_in == EOS, PAD)
 
 
+def by_a_matrix(target_out):
+    shift = torch.ones(target_out.shape[1], target_out.shape[1]).triu(1).tril(1).long()
+    return target_out @ shift + BOS * (torch.arange(target_out.shape[1]) == 0)
+
+
 def shifted_in_place(target_out):
     target_out[:, 1:] = target_out[:, :-1].clone()
     target_out[:, 0] = BOS
@@ -80,6 +85,26 @@ def chained(x, memory, memory_mask, self_attention, cross_attention, feed_forwar
         feed_forward,
     )
     return reduce(lambda y, step: step(y), steps, x)
+
+
+def bare(x, memory, memory_mask, self_attention, cross_attention, feed_forward):
+    """Positional masks; keys and values by name."""
+    x = self_attention(x, None, None, causal(x))
+    return feed_forward(cross_attention(x, x_key=memory, x_value=memory, mask=memory_mask))
+
+
+def one_mask_for_both(x, memory, memory_mask, self_attention, cross_attention, feed_forward):
+    """The memory is read causally."""
+    x = self_attention(x, mask=causal(x))
+    later = causal_mask(x.shape[1], memory.shape[1])
+    return feed_forward(cross_attention(x, memory, mask=memory_mask & later))
+
+
+def self_attention_reads_memory(
+    x, memory, memory_mask, self_attention, cross_attention, feed_forward
+):
+    x = self_attention(x, memory, mask=memory_mask)
+    return feed_forward(cross_attention(x, memory, mask=memory_mask))
 
 
 def keys_not_normalised(x, memory, memory_mask, self_attention, cross_attention, feed_forward):
@@ -218,6 +243,28 @@ def sentence_by_sentence(model, source, source_lengths, target_in):
     return torch.cat(said)
 
 
+def with_the_stacks(model, source, source_lengths, target_in):
+    """The stacks called whole."""
+    padding = padding_mask(source_lengths, source.size(1))
+    memory = model.encoder(model.source_embedding(source), padding)
+    return model.projection(model.decoder(model.target_embedding(target_in), memory, padding))
+
+
+def causal_encoder(model, source, source_lengths, target_in):
+    padding = padding_mask(source_lengths, source.shape[1])
+    mask = padding & causal_mask(source.shape[1])
+    memory = model.encoder(model.source_embedding(source), mask)
+    return model.projection(model.decoder(model.target_embedding(target_in), memory, padding))
+
+
+def scaled_again(model, source, source_lengths, target_in):
+    """The embedding multiplies by sqrt(d_model) already."""
+    padding, root = padding_mask(source_lengths, source.shape[1]), model.config.d_model**0.5
+    memory = model.encoder(model.source_embedding(source) * root, padding)
+    y = model.decoder(model.target_embedding(target_in) * root, memory, padding)
+    return model.projection(y)
+
+
 def changed_target(model, source, source_lengths, target_in):
     logits = run()(model, source, source_lengths, target_in)
     target_in[:, 1:] = target_in[:, :-1].clone()
@@ -227,12 +274,6 @@ def changed_target(model, source, source_lengths, target_in):
 def lengths_changed(model, source, source_lengths, target_in):
     source_lengths.clamp_(min=2)
     return run()(model, source, source_lengths, target_in)
-
-
-def model_changed(model, source, source_lengths, target_in):
-    logits = run()(model, source, source_lengths, target_in)
-    model.projection.weight.data.mul_(2)
-    return logits
 
 
 def shifted_again(model, source, source_lengths, target_in):
@@ -286,6 +327,20 @@ def counted_in_loops(config):
     return total + d * sum(matrices.values())
 
 
+def counted_as_a_difference(config):
+    """Of a pre-norm, untied model, what others lack."""
+    d, target = config.d_model, config.target_vocab or config.source_vocab
+    per_layer = 12 * (d * d + d) + 2 * (2 * d * config.d_ff + config.d_ff + d) + 10 * d
+    total = per_layer * config.n_layers + 4 * d + (config.source_vocab + 2 * target) * d
+    total -= 4 * d if config.norm == "post" else 0
+    return total - config.tied * (2 - (config.target_vocab is not None)) * target * d
+
+
+def attention_by_head(config):
+    """d x d for each head."""
+    return count()(config) + 12 * config.n_layers * (config.n_heads - 1) * config.d_model**2
+
+
 def built(config):
     return sum(parameter.numel() for parameter in Transformer(config).parameters())
 
@@ -315,17 +370,19 @@ def count(*, biases=True, norms=True, last=True, shared=True, cross=True, output
 
 
 RIGHT = {
-    "shift_right": [rolled, from_lists, filled_in, ends_left_out],
-    "decoder_layer": [own_mask, mask_of_the_batch, all_given, chained],
-    "run_transformer": [run(), folded, by_keywords, sentence_by_sentence],
-    "count_parameters": [count(), counted_by_parts, counted_in_loops],
+    "shift_right": [rolled, from_lists, filled_in, ends_left_out, by_a_matrix],
+    "decoder_layer": [own_mask, mask_of_the_batch, all_given, chained, bare],
+    "run_transformer": [run(), folded, by_keywords, sentence_by_sentence, with_the_stacks],
+    "count_parameters": [count(), counted_by_parts, counted_in_loops, counted_as_a_difference],
 }
 
 WRONG = {
     "shift_right": {
         shifted_in_place: "argument 1 was changed",
         shifted_into_itself: "argument 1 was changed",
-        lambda target_out: rolled(target_out).float(): "dtype",
+        lambda target_out: rolled(target_out).float(): "whole numbers",
+        lambda target_out: F.pad(target_out[:, :-1], (1, 0)): "",  # PAD in front
+        lambda target_out: rolled(target_out)[:1]: "",
         lambda target_out: target_out: "",  # it reads what it must say
         lambda target_out: target_out.roll(1, dims=1): "",  # the last token comes in at the front
         lambda target_out: with_bos(target_out, target_out): "",  # one token too long
@@ -342,6 +399,8 @@ WRONG = {
         x_changed: "argument 1 was changed",
         mask_changed: "argument 3 was changed",
         keys_not_normalised: "",
+        one_mask_for_both: "",
+        self_attention_reads_memory: "",
         mask_inverted: "",
         memory_passed_on: "",
         without_causal_mask: "",
@@ -357,8 +416,9 @@ WRONG = {
     "run_transformer": {
         changed_target: "argument 4 was changed",
         lengths_changed: "argument 3 was changed",
-        model_changed: "changed",
         shifted_again: "",
+        causal_encoder: "",
+        scaled_again: "",
         one_embedding: "",
         lambda *given: run()(*given).softmax(-1): "",
         lambda *given: run()(*given).argmax(-1): "",
@@ -377,6 +437,8 @@ WRONG = {
     },
     "count_parameters": {
         built: "",
+        attention_by_head: "",
+        lambda config: count()(config) - config.d_model: "",
         count(biases=False): "",
         count(norms=False): "",
         count(biases=False, norms=False): "",
