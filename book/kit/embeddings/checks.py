@@ -130,15 +130,15 @@ def check_smoothed_loss(loss: Callable[[Tensor, Tensor, float], Tensor]) -> Step
         "the target gets 1 - smoothing, and the smoothing is shared by all tokens with a finite "
         "logit, the target among them; the mean is that of the real tokens"
     )
-    infinite = ", where some logits are -inf: leave these out before you multiply by 0"
-    for logits, where in ((finite, ""), (some, infinite)):
+    for logits, where in ((finite, ""), (some, ", some logits at -inf")):
         for smoothing in (0.0, 0.1, 0.4):
             losses = _smoothed_losses(logits, target, smoothing)
             got, want = loss(logits, target, smoothing), losses[target != PAD].mean()
             expect_tensor(got, (), "a tensor with one number")
-            seen = f"smoothing {smoothing}: expected {want:.4f}, got {got:.4f}{where}; {rule}"
+            infinite = ": leave the tokens at -inf out before you multiply" * (not got.isfinite())
+            seen = f"smoothing {smoothing}{where}: expected {want:.4f}, got {got:.4f}{infinite}"
             padded = {"padding is counted: only real tokens enter the mean": losses.mean()}
-            require_close(got, want, seen, padded)
+            require_close(got, want, f"{seen}; {rule}", padded)
     yield "torch's cross-entropy where all logits are finite"
     yield "padding counts neither above nor below the line"
 

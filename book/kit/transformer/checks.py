@@ -89,7 +89,7 @@ def check_decoder_layer(layer: Callable[..., Tensor]) -> Steps:
         }
         order = (
             f"with {norm}-norm another output than self-attention under a causal mask, then "
-            "cross-attention with queries from x under memory_mask, then feed-forward"
+            "cross-attention from x to the memory under memory_mask, then feed-forward"
         )
         require_close(got, run(), order, mistakes)
     yield "no position sees a later one"
@@ -112,8 +112,8 @@ def check_forward(forward: Callable[..., Tensor]) -> Steps:
     later[:, 3] = 4 + (target[:, 3] - 3) % 19
     padded = torch.where(torch.arange(7) < lengths[:, None], source, PAD)
     why = {
-        "post": "other logits than with positions on both sides, the output of the last encoder "
-        "layer as the memory of every decoder layer, and the projection at the end",
+        "post": "other logits than with positions on both sides, an encoder under the padding "
+        "mask alone, its last output as the memory of every decoder layer, and the projection",
         "pre": "other logits; with post-norm they were right, so a norm at the end of a stack "
         "is missing",
     }

@@ -191,59 +191,80 @@ WRONG = {
     "masked_softmax": {
         scores_overwritten: "argument 1 was changed",
         mask_overwritten: "argument 2 was changed",
-        lambda scores, mask: filled(scores, mask, scores.min().item() - 10) * mask: "",
-        lambda scores, mask: mask / mask.sum(-1, keepdim=True).clamp(min=1): "",
-        renormalised: "",  # 0 / 0 where the masked scores are far above
-        exponentials: "",  # overflow
-        lambda scores, mask: filled(scores, mask, -1e4) * mask: "",
-        lambda scores, mask: scores.softmax(-1) * mask: "",  # after the softmax: no sum of 1
-        lambda scores, mask: (scores * mask).softmax(-1): "",  # a score of 0 has weight e^0
-        lambda scores, mask: filled(scores, mask, -1e9): "",  # uniform in an empty row
-        lambda scores, mask: filled(scores, mask, -torch.inf): "",  # NaN in an empty row
-        lambda scores, mask: filled(scores, mask, -torch.inf) * mask: "",  # 0 * NaN
-        lambda scores, mask: filled(scores, mask, -1e9) * mask: "",  # not in float16
-        lambda scores, mask: filled(scores, mask, -100.0) * mask: "",  # loses to a lower score
-        lambda scores, mask: filled(scores, ~mask, -torch.inf).nan_to_num(): "",  # inverted
-        # -inf added: the gradient passes through the NaN
-        lambda scores, mask: filled(scores + additive_mask(mask, scores.dtype), mask, 0): "",
+        lambda scores, mask: filled(scores, mask, scores.min().item() - 10) * mask: "row 3 in",
+        lambda scores, mask: mask / mask.sum(-1, keepdim=True).clamp(min=1): "row 0 in",
+        renormalised: "row 3 in",  # 0 / 0 where the masked scores are far above
+        exponentials: "row 3 in",  # overflow
+        lambda scores, mask: filled(scores, mask, -1e4) * mask: "row 3 in",
+        lambda scores, mask: scores.softmax(-1) * mask: "row 0 in",
+        lambda scores, mask: (scores * mask).softmax(-1): "row 0 in",  # a score of 0 has weight e^0
+        lambda scores, mask: filled(scores, mask, -1e9): "row 2 in",  # uniform in an empty row
+        lambda scores, mask: filled(scores, mask, -torch.inf): "row 2 in",  # NaN in an empty row
+        lambda scores, mask: filled(scores, mask, -torch.inf) * mask: "row 2 in",  # 0 * NaN
+        lambda scores, mask: filled(scores, mask, -1e9) * mask: "in torch.float16",
+        lambda scores, mask: filled(scores, mask, -100.0) * mask: "row 3 in",
+        lambda scores, mask: filled(scores, ~mask, -torch.inf).nan_to_num(): "row 0 in",  # inverted
+        lambda scores, mask: filled(
+            scores + additive_mask(mask, scores.dtype), mask, 0
+        ): "row 0 in",
         lambda scores, mask: (
             (scores + additive_mask(mask, scores.dtype)).softmax(-1).nan_to_num()
-        ): "",
-        lambda scores, mask: scores.masked_fill(~mask, -torch.inf).softmax(0).nan_to_num(): "",
-        lambda scores, mask: in_float32(scores, mask).detach(): "",
+        ): "NaN in the gradient",
+        lambda scores, mask: (
+            scores.masked_fill(~mask, -torch.inf).softmax(0).nan_to_num()
+        ): "row 0 in",
+        lambda scores, mask: in_float32(scores, mask).detach(): "no gradient",
     },
     "prefix_mask": {
         prefix_in_place: "argument 1 was changed",
-        lambda lengths, n: causal_mask(n) & padding_mask(lengths, n): "",
-        lambda lengths, n: combine_masks(causal_mask(n), padding_mask(lengths, n)): "",
-        lambda lengths, n: padding_mask(lengths, n): "",  # the target sees nothing of itself
-        lambda lengths, n: padding_mask(lengths, n).expand(-1, n, n): "",  # the same
-        lambda lengths, n: causal_mask(n).expand(len(lengths), n, n): "",  # no prefix
-        lambda lengths, n: ~(causal_mask(n) | padding_mask(lengths, n)): "",  # inverted
+        lambda lengths, n: causal_mask(n) & padding_mask(lengths, n): "key 1: expected True",
+        lambda lengths, n: combine_masks(
+            causal_mask(n), padding_mask(lengths, n)
+        ): "key 1: expected True",
+        lambda lengths, n: padding_mask(lengths, n): "got (5, 1, 7)",
+        lambda lengths, n: padding_mask(lengths, n).expand(-1, n, n): "key 3: expected True",
+        lambda lengths, n: causal_mask(n).expand(len(lengths), n, n): "key 1: expected True",
+        lambda lengths, n: ~(causal_mask(n) | padding_mask(lengths, n)): "wrong way round",
         lambda lengths, n: (causal_mask(n) | padding_mask(lengths, n)).float(): "bool",
         lambda lengths, n: (causal_mask(n) | padding_mask(lengths, n)).int(): "bool",
-        lambda lengths, n: (causal_mask(n) | padding_mask(lengths, n)).mT: "",  # rows for columns
-        lambda lengths, n: causal_mask(n) | padding_mask(lengths + 1, n): "",
-        lambda lengths, n: causal_mask(n) | padding_mask(lengths, n).mT: "",  # on the query axis
-        lambda lengths, n: prefix_blocks(lengths.new_full(lengths.shape, lengths[0]), n): "",
-        lambda lengths, n: prefix_blocks(lengths, int(lengths.max())): "",  # n of its own
-        lambda lengths, n: causal_mask(n) | padding_mask(lengths[:1], n): "",
-        lambda lengths, n: causal_mask(n) | padding_mask(lengths - 1, n): "",
-        lambda lengths, n: list(prefix_blocks(lengths, n)): "",
+        lambda lengths, n: (causal_mask(n) | padding_mask(lengths, n)).mT: "rows are queries",
+        lambda lengths, n: causal_mask(n) | padding_mask(lengths + 1, n): "key 3: expected False",
+        lambda lengths, n: causal_mask(n) | padding_mask(lengths, n).mT: "key 3: expected False",
+        lambda lengths, n: prefix_blocks(
+            lengths.new_full(lengths.shape, lengths[0]), n
+        ): "key 1: expected False",
+        lambda lengths, n: prefix_blocks(lengths, int(lengths.max())): "got (2, 4, 4)",
+        lambda lengths, n: causal_mask(n) | padding_mask(lengths[:1], n): "got (1, 7, 7)",
+        lambda lengths, n: causal_mask(n) | padding_mask(lengths - 1, n): "key 2: expected True",
+        lambda lengths, n: list(prefix_blocks(lengths, n)): "a boolean tensor",
     },
     "packed_mask": {
         packed_in_place: "argument 1 was changed",
-        same_document: "",  # the future of the same document
-        lambda document: causal_mask(document.shape[1]).expand(len(document), -1, -1): "",
-        lambda document: same_document(document) | causal_mask(document.shape[1]): "",
-        lambda document: ~(same_document(document) & causal_mask(document.shape[1])): "",
-        lambda document: same_document(document) & causal_mask(document.shape[1]).T: "",
-        lambda document: same_document(document).tril(-1): "",  # not itself
-        lambda document: (document[:, :, None] >= document[:, None]).tril(): "",
-        lambda document: (document[:, :, None] <= document[:, None]).tril(): "",
+        same_document: "key 1: expected False",  # the future of the same document
+        lambda document: causal_mask(document.shape[1]).expand(
+            len(document), -1, -1
+        ): "key 0: expected False",
+        lambda document: (
+            same_document(document) | causal_mask(document.shape[1])
+        ): "key 1: expected False",
+        lambda document: (
+            ~(same_document(document) & causal_mask(document.shape[1]))
+        ): "wrong way round",
+        lambda document: (
+            same_document(document) & causal_mask(document.shape[1]).T
+        ): "rows are queries",
+        lambda document: same_document(document).tril(-1): "key 0: expected True",  # not itself
+        lambda document: (
+            document[:, :, None] >= document[:, None]
+        ).tril(): "key 0: expected False",
+        lambda document: (
+            document[:, :, None] <= document[:, None]
+        ).tril(): "key 0: expected False",
         lambda document: same_document(document).tril().int(): "bool",
-        packed_neighbours: "",
-        lambda document: same_document(document[:1]).tril().expand(len(document), -1, -1): "",
-        lambda document: same_document(document)[0].tril(): "",  # of the first row alone
+        packed_neighbours: "key 0: expected True",
+        lambda document: (
+            same_document(document[:1]).tril().expand(len(document), -1, -1)
+        ): "key 0: expected False",
+        lambda document: same_document(document)[0].tril(): "got (7, 7)",  # of the first row alone
     },
 }

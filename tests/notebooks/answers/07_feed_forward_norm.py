@@ -44,6 +44,10 @@ def rms_divided_in_place(x, gain, eps):
     return x.div_((square(x) + eps).sqrt()) * gain
 
 
+def rms_gain_changed(x, gain, eps):
+    return gain.div_((square(x) + eps).sqrt()[0, 0]) * x
+
+
 def rms_axis_lost(x, gain, eps):
     return x / (x.square().mean(-1) + eps).sqrt() * gain
 
@@ -78,6 +82,10 @@ def pre_in_place(x, sublayer, norm, drop):
 def pre_norm_kept(x, sublayer, norm, drop):
     x = norm(x)
     return x + drop(sublayer(x))
+
+
+def spelled(text):
+    return eval(f"lambda x, sublayer, norm, drop: {text}")
 
 
 def centred(x):
@@ -178,7 +186,7 @@ def by_jacobian_of_torch(gradient, x, eps):
         return F.layer_norm(v, v.shape, eps=eps)
 
     rows = zip(gradient.flatten(0, 1), x.flatten(0, 1), strict=True)
-    return torch.stack([torch.func.jacfwd(norm)(v).T @ g for g, v in rows]).view_as(x)
+    return torch.stack([torch.func.jacrev(norm)(v).T @ g for g, v in rows]).view_as(x)
 
 
 def over_all_positions(gradient, x, eps):
@@ -258,61 +266,64 @@ RIGHT = {
 WRONG = {
     "rms_norm": {
         rms_divided_in_place: "argument 1 was changed",
+        rms_gain_changed: "argument 2 was changed",
+        rms_axis_lost: "RuntimeError",
+        lambda x, gain, eps: F.normalize(x, dim=-1) * x.shape[-1] ** 0.5 * gain: "under the root",
+        lambda x, gain, eps: x / (square(x) + eps).sqrt() * gain.mean(): "comes last",
+        lambda x, gain, eps: F.layer_norm(x, x.shape[-1:], gain, eps=eps): "the mean was taken",
+        lambda x, gain, eps: x / (x.var(-1, keepdim=True) + eps).sqrt() * gain: "with 62.491",
+        lambda x, gain, eps: x / (square(x).sqrt() + eps) * gain: "under the root",
+        lambda x, gain, eps: x / square(x).sqrt() * gain: "under the root",  # no eps
+        lambda x, gain, eps: x / (square(x) + 1e-6).sqrt() * gain: "under the root",
+        lambda x, gain, eps: x / (square(x) + eps**2).sqrt() * gain: "under the root",
+        lambda x, gain, eps: x / (square(x, 0) + eps).sqrt() * gain: "one position changed",
+        lambda x, gain, eps: x / (square(x, 1) + eps).sqrt() * gain: "one position changed",
+        lambda x, gain, eps: x / (square(x, (1, 2)) + eps).sqrt() * gain: "one position changed",
+        lambda x, gain, eps: x / (square(x, (0, 1, 2)) + eps).sqrt() * gain: "one position changed",
         lambda x, gain, eps: (
-            gain.mul_(2).div_(2.000001) * x / (square(x) + eps).sqrt()
-        ): "argument 2 was changed",
-        rms_axis_lost: "",
-        lambda x, gain, eps: F.normalize(x, dim=-1) * x.shape[-1] ** 0.5 * gain: "",
-        lambda x, gain, eps: x / (square(x) + eps).sqrt() * gain.mean(): "",
-        lambda x, gain, eps: F.layer_norm(
-            x, x.shape[-1:], gain, eps=eps
-        ): "",  # takes the mean away
-        lambda x, gain, eps: x / (x.var(-1, keepdim=True) + eps).sqrt() * gain: "",
-        lambda x, gain, eps: x / (square(x).sqrt() + eps) * gain: "",  # eps outside the root
-        lambda x, gain, eps: x / square(x).sqrt() * gain: "",  # no eps
-        lambda x, gain, eps: x / (square(x) + 1e-6).sqrt() * gain: "",  # an eps of its own
-        lambda x, gain, eps: x / (square(x) + eps**2).sqrt() * gain: "",
-        lambda x, gain, eps: x / (square(x, 0) + eps).sqrt() * gain: "",  # over the batch
-        lambda x, gain, eps: x / (square(x, 1) + eps).sqrt() * gain: "",  # over time
-        lambda x, gain, eps: x / (square(x, (1, 2)) + eps).sqrt() * gain: "",  # over both
-        lambda x, gain, eps: x / (square(x, (0, 1, 2)) + eps).sqrt() * gain: "",  # over all
-        lambda x, gain, eps: x / (x.square().sum(-1, keepdim=True) + eps).sqrt() * gain: "",
-        # divided by d_model - 1
-        lambda x, gain, eps: x / (square(x) * len(gain) / (len(gain) - 1) + eps).sqrt() * gain: "",
-        lambda x, gain, eps: x / (square(x) + eps) * gain: "",  # no root
-        lambda x, gain, eps: x / (x.abs().mean(-1, keepdim=True) + eps) * gain: "",
-        lambda x, gain, eps: x / (square(x) + eps).sqrt(): "",  # no gain
-        lambda x, gain, eps: x / (square(x) + eps).sqrt() * (1 + gain): "",
-        lambda x, gain, eps: x / (square(x) + eps).sqrt() + gain: "",
-        lambda x, gain, eps: gain / (square(x) + eps).sqrt(): "",  # no x
-        lambda x, gain, eps: x * gain / (square(x * gain) + eps).sqrt(): "",  # the gain too early
-        lambda x, gain, eps: (x / (square(x) + eps).sqrt() * gain).detach(): "",
-        lambda x, gain, eps: x / (square(x).detach() + eps).sqrt() * gain: "",
+            x / (x.square().sum(-1, keepdim=True) + eps).sqrt() * gain
+        ): "with 0.200",
+        lambda x, gain, eps: (
+            x / (square(x) * len(gain) / (len(gain) - 1) + eps).sqrt() * gain
+        ): "0.800 = (d_model - 1)",
+        lambda x, gain, eps: x / (square(x) + eps) * gain: "with 0.031",  # no root
+        lambda x, gain, eps: x / (x.abs().mean(-1, keepdim=True) + eps) * gain: "with 1.013",
+        lambda x, gain, eps: x / (square(x) + eps).sqrt(): "the gain is missing",  # no gain
+        lambda x, gain, eps: x / (square(x) + eps).sqrt() * (1 + gain): "with 4.000",
+        lambda x, gain, eps: x / (square(x) + eps).sqrt() + gain: "with 3.987",
+        lambda x, gain, eps: gain / (square(x) + eps).sqrt(): "with 0.031",  # no x
+        lambda x, gain, eps: x * gain / (square(x * gain) + eps).sqrt(): "comes last",
+        lambda x, gain, eps: (x / (square(x) + eps).sqrt() * gain).detach(): "no gradient",
+        lambda x, gain, eps: x / (square(x).detach() + eps).sqrt() * gain: "gradient of x",
     },
     "pre_norm": {
         pre_in_place: "argument 1 was changed",
-        pre_norm_kept: "",
-        lambda x, sublayer, norm, drop: x + drop(sublayer(norm(norm(x)))): "",
-        lambda x, sublayer, norm, drop: norm(x) + drop(sublayer(x)): "",
-        lambda x, sublayer, norm, drop: drop(sublayer(norm(x))): "",  # no residual
-        lambda x, sublayer, norm, drop: torch.cat([x, drop(sublayer(norm(x)))], dim=-1): "",
-        lambda x, sublayer, norm, drop: norm(x + drop(sublayer(x))): "",  # post-norm
-        lambda x, sublayer, norm, drop: (
-            x + norm(drop(sublayer(x)))
-        ): "",  # norm behind the sub-layer
-        lambda x, sublayer, norm, drop: x + drop(norm(sublayer(x))): "",
-        lambda x, sublayer, norm, drop: norm(x) + drop(sublayer(norm(x))): "",
-        lambda x, sublayer, norm, drop: drop(x + sublayer(norm(x))): "",  # dropout after the sum
-        lambda x, sublayer, norm, drop: x + sublayer(drop(norm(x))): "",
-        lambda x, sublayer, norm, drop: x + sublayer(norm(drop(x))): "",
-        lambda x, sublayer, norm, drop: x + sublayer(norm(x)): "",  # no dropout
-        lambda x, sublayer, norm, drop: x + drop(sublayer(x)): "",  # no norm
-        lambda x, sublayer, norm, drop: x + drop(norm(x)): "",  # no sub-layer
-        lambda x, sublayer, norm, drop: x + sublayer(x): "",
-        lambda x, sublayer, norm, drop: x + drop(drop(sublayer(norm(x)))): "",
-        lambda x, sublayer, norm, drop: x * drop(sublayer(norm(x))): "",
-        lambda x, sublayer, norm, drop: x - drop(sublayer(norm(x))): "",
-        lambda x, sublayer, norm, drop: x.detach() + drop(sublayer(norm(x))): "",
+        pre_norm_kept: "this is norm(x) + drop(sublayer(norm(x))):",
+        lambda x, sublayer, norm, drop: x + drop(sublayer(norm(norm(x)))): "x passes unchanged",
+        lambda x, sublayer, norm, drop: torch.cat(
+            [x, drop(sublayer(norm(x)))], dim=-1
+        ): "got (2, 3, 10)",
+        lambda x, sublayer, norm, drop: x + drop(drop(sublayer(norm(x)))): "x passes unchanged",
+        lambda x, sublayer, norm, drop: x * drop(sublayer(norm(x))): "x passes unchanged",
+        lambda x, sublayer, norm, drop: x - drop(sublayer(norm(x))): "x passes unchanged",
+        lambda x, sublayer, norm, drop: x.detach() + drop(sublayer(norm(x))): "gradient of x",
+        **{
+            spelled(text): f"this is {text}:"
+            for text in (
+                "norm(x) + drop(sublayer(x))",
+                "drop(sublayer(norm(x)))",
+                "norm(x + drop(sublayer(x)))",
+                "x + norm(drop(sublayer(x)))",
+                "x + drop(norm(sublayer(x)))",
+                "drop(x + sublayer(norm(x)))",
+                "x + sublayer(drop(norm(x)))",
+                "x + sublayer(norm(drop(x)))",
+                "x + sublayer(norm(x))",
+                "x + drop(sublayer(x))",
+                "x + drop(norm(x))",
+                "x + sublayer(x)",
+            )
+        },
     },
     "layer_norm_backward": {
         gradient_changed: "argument 1 was changed",
@@ -321,16 +332,16 @@ WRONG = {
         by_backward: "autograd",
         by_vjp: "autograd",
         by_jacobian_of_torch: "autograd",
-        over_all_positions: "",
-        lambda gradient, x, eps: gradient: "",
-        lambda gradient, x, eps: backward_in_sums(x, gradient, eps): "",
-        no_projection: "",
-        mean_only: "",
-        stretch_only: "",
-        stretch_added: "",
-        unbiased: "",
-        not_divided: "",
-        along_x: "",
-        eps_forgotten: "",
+        over_all_positions: "must sum to 0",
+        lambda gradient, x, eps: gradient: "must sum to 0",
+        lambda gradient, x, eps: backward_in_sums(x, gradient, eps): "must be orthogonal",
+        no_projection: "must sum to 0",
+        mean_only: "must be orthogonal",
+        stretch_only: "must sum to 0",
+        stretch_added: "must be orthogonal",
+        unbiased: "must be orthogonal",
+        not_divided: "the direction is right",
+        along_x: "must sum to 0",
+        eps_forgotten: "right for a small eps",
     },
 }

@@ -264,7 +264,7 @@ class SineEverywhere(Buffer):
 
 class OtherBase(Buffer):
     def make(self, d_model, max_length):
-        return sinusoidal_table(max_length, d_model, base=1_000)
+        return sinusoidal_table(max_length, d_model, base=1_000.0)
 
 
 class LastPositions(Buffer):
@@ -477,61 +477,69 @@ WRONG = {
         InPlace: "an input was changed",
         InFloat64: "the output torch.float64",
         EvenOnly: "(3, 5, 7)",
-        SineEverywhere: "",
-        KeptForEver: "",
-        WithDropout: "",
-        OtherBase: "",
-        LastPositions: "",
-        WholeTable: "",
-        Ramp: "",
-        WrongExponent: "",
-        PlainAttribute: "",
-        Trained: "",
-        BatchForTime: "",
-        FirstPositionOnly: "",
-        Multiplied: "",
-        Concatenated: "",
-        Scaled: "",
-        CosineFirst: "",
-        Halves: "",
-        FromOne: "",
+        SineEverywhere: "expected PE(1)",
+        KeptForEver: "does not follow",
+        WithDropout: "differs between the sequences",
+        OtherBase: "expected PE(1)",
+        LastPositions: "expected PE(1)",
+        WholeTable: "x is (batch, time, d_model)",
+        Ramp: "expected PE(1)",
+        WrongExponent: "sin^2 + cos^2 of a pair is not 1",
+        PlainAttribute: "does not follow",
+        Trained: "is a parameter",
+        BatchForTime: "differs between the sequences",
+        FirstPositionOnly: "expected PE(1)",
+        Multiplied: "differs between the sequences",
+        Concatenated: "got (3, 5, 12)",
+        Scaled: "differs between the sequences",
+        CosineFirst: "expected PE(1)",
+        Halves: "expected PE(1)",
+        FromOne: "expected PE(1)",
     },
     "rotary_attention": {
         query_in_place: "argument 1 was changed",
-        lambda query, key, value: rotary(query, key, value, ""): "",
-        lambda query, key, value: rotary(query, key, value, "q"): "",
-        lambda query, key, value: rotary(query, key, value, "k"): "",
-        lambda query, key, value: rotary(query, key, value, "qkv"): "",
-        lambda query, key, value: with_angles(query, key, value, base=1_000): "",
-        lambda query, key, value: with_angles(query, key, value, step=1): "",  # i for 2i
-        halves: "",
-        backwards: "",
-        clockwise: "",
-        not_scaled: "",
-        sign_lost: "",
-        first_half_only: "",
-        no_softmax: "",
-        time_and_heads_swapped: "",
-        added: "",
-        lambda query, key, value: rotary(query.detach(), key, value, "qk"): "",
+        lambda query, key, value: rotary(query, key, value, ""): "nothing is turned",
+        lambda query, key, value: rotary(query, key, value, "q"): "only the queries are turned",
+        lambda query, key, value: rotary(query, key, value, "k"): "only the keys are turned",
+        lambda query, key, value: rotary(query, key, value, "qkv"): "the values are turned too",
+        lambda query, key, value: with_angles(
+            query, key, value, base=1_000
+        ): "not attention with q and k",
+        lambda query, key, value: with_angles(
+            query, key, value, step=1
+        ): "not attention with q and k",
+        halves: "entry i is paired with entry i + d_k / 2",
+        backwards: "not attention with q and k",
+        clockwise: "not attention with q and k",
+        not_scaled: "not attention with q and k",
+        sign_lost: "not attention with q and k",
+        first_half_only: "not attention with q and k",
+        no_softmax: "not attention with q and k",
+        time_and_heads_swapped: "nothing is turned",
+        added: "not attention with q and k",
+        lambda query, key, value: rotary(query.detach(), key, value, "qk"): "gradient of query",
     },
     "alibi_bias": {
-        lambda n_heads, n: alibi(n_heads, n, sign=1): "",
-        lambda n_heads, n: alibi(n_heads, n, lambda head: 2.0**-head): "",  # only right for 8 heads
-        lambda n_heads, n: alibi(n_heads, n, lambda head: 2.0 ** (-8 * (head - 1) / n_heads)): "",
-        lambda n_heads, n: alibi(n_heads, n, lambda head: 8.0 * head / n_heads): "",
-        lambda n_heads, n: alibi(n_heads, n, lambda head: 2.0 ** (-8 / head)): "",
-        lambda n_heads, n: alibi(n_heads, n, lambda head: head / n_heads): "",
-        lambda n_heads, n: alibi(n_heads, n, torch.ones_like): "",  # no slopes
-        lambda n_heads, n: alibi(n_heads, n).mT: "",  # rows for columns
-        lambda n_heads, n: alibi(n_heads, n) * -ALiBi(1).bias(n, n) * 2**8: "",  # squared distance
-        lambda n_heads, n: alibi(n_heads, n) - 1: "",  # itself at a distance
-        lambda n_heads, n: alibi(n_heads, n).sum(0): "",  # one for all heads
-        lambda n_heads, n: alibi(n_heads, n).flip(0): "",  # the heads in another order
-        lambda n_heads, n: alibi(n_heads, n).exp(): "",
-        lambda n_heads, n: alibi(n_heads, n).long(): "",
-        alibi_heads_last: "",
-        lambda n_heads, n: alibi(n_heads, n)[None]: "",
-        lambda n_heads, n: alibi(n_heads, n, lambda head: 2.0 ** (-8 / n_heads) + 0 * head): "",
+        lambda n_heads, n: alibi(n_heads, n, sign=1): "the sign is wrong",
+        lambda n_heads, n: alibi(n_heads, n, lambda head: 2.0**-head): "expected slopes",
+        lambda n_heads, n: alibi(
+            n_heads, n, lambda head: 2.0 ** (-8 * (head - 1) / n_heads)
+        ): "expected slopes",
+        lambda n_heads, n: alibi(n_heads, n, lambda head: 8.0 * head / n_heads): "expected slopes",
+        lambda n_heads, n: alibi(n_heads, n, lambda head: 2.0 ** (-8 / head)): "expected slopes",
+        lambda n_heads, n: alibi(n_heads, n, lambda head: head / n_heads): "expected slopes",
+        lambda n_heads, n: alibi(n_heads, n, torch.ones_like): "with a fraction",  # no slopes
+        lambda n_heads, n: alibi(n_heads, n).mT: "the sign is wrong",  # rows for columns
+        lambda n_heads, n: alibi(n_heads, n) * -ALiBi(1).bias(n, n) * 2**8: "in proportion",
+        lambda n_heads, n: alibi(n_heads, n) - 1: "at distance 0",  # itself at a distance
+        lambda n_heads, n: alibi(n_heads, n).sum(0): "got (7, 7)",  # one for all heads
+        lambda n_heads, n: alibi(n_heads, n).flip(0): "expected slopes",
+        lambda n_heads, n: alibi(n_heads, n).exp(): "at distance 0",
+        lambda n_heads, n: alibi(n_heads, n).long(): "with a fraction",
+        alibi_heads_last: "got (7, 7, 8)",
+        lambda n_heads, n: alibi(n_heads, n)[None]: "got (1, 8, 7, 7)",
+        lambda n_heads, n: alibi(
+            n_heads, n, lambda head: 2.0 ** (-8 / n_heads) + 0 * head
+        ): "expected slopes",
     },
 }

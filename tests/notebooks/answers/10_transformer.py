@@ -46,6 +46,11 @@ def by_a_matrix(target_out):
     return target_out @ shift + BOS * (torch.arange(target_out.shape[1]) == 0)
 
 
+def ends_first(target_out):
+    """EOS in the place of BOS."""
+    return with_bos(target_out, target_out[:, :-1]).index_fill(1, torch.tensor(0), EOS)
+
+
 def shifted_in_place(target_out):
     target_out[:, 1:] = target_out[:, :-1].clone()
     target_out[:, 0] = BOS
@@ -381,72 +386,72 @@ WRONG = {
         shifted_in_place: "argument 1 was changed",
         shifted_into_itself: "argument 1 was changed",
         lambda target_out: rolled(target_out).float(): "whole numbers",
-        lambda target_out: F.pad(target_out[:, :-1], (1, 0)): "",  # PAD in front
-        lambda target_out: rolled(target_out)[:1]: "",
-        lambda target_out: target_out: "",  # it reads what it must say
-        lambda target_out: target_out.roll(1, dims=1): "",  # the last token comes in at the front
-        lambda target_out: with_bos(target_out, target_out): "",  # one token too long
-        lambda target_out: with_bos(target_out, target_out[:, 1:]): "",  # BOS over the first token
-        lambda target_out: target_out.roll(-1, dims=1): "",  # the other way
-        lambda target_out: torch.where(  # what precedes is EOS
-            torch.arange(target_out.shape[1]) == 0, EOS, target_out.roll(1, dims=1)
-        ): "",
-        lambda target_out: target_out[:, :-1]: "",  # no BOS
-        lambda target_out: with_bos(target_out, target_out[:, :-1]).tolist(): "",
-        lambda target_out: rolled(target_out.T).T: "",  # along the batch
+        lambda target_out: F.pad(target_out[:, :-1], (1, 0)): "got [0, 7, 5, 9, 4",  # PAD in front
+        lambda target_out: rolled(target_out)[:1]: "got (1, 5)",
+        lambda target_out: target_out: "got [7, 5, 9, 4, 2",  # it reads what it must say
+        lambda target_out: target_out.roll(1, dims=1): "got [2, 7, 5, 9, 4",
+        lambda target_out: with_bos(target_out, target_out): "got (3, 6)",  # one token too long
+        lambda target_out: with_bos(target_out, target_out[:, 1:]): "got [1, 5, 9, 4, 2",
+        lambda target_out: target_out.roll(-1, dims=1): "got [5, 9, 4, 2, 7",  # the other way
+        ends_first: "got [2, 7, 5, 9, 4",
+        lambda target_out: target_out[:, :-1]: "got (3, 4)",  # no BOS
+        lambda target_out: with_bos(target_out, target_out[:, :-1]).tolist(): "tensor of tokens",
+        lambda target_out: rolled(target_out.T).T: "got [1, 1, 1, 1, 1",  # along the batch
     },
     "decoder_layer": {
         x_changed: "argument 1 was changed",
         mask_changed: "argument 3 was changed",
-        keys_not_normalised: "",
-        one_mask_for_both: "",
-        self_attention_reads_memory: "",
-        mask_inverted: "",
-        memory_passed_on: "",
-        without_causal_mask: "",
-        transposed_mask: "",
-        queries_from_the_memory: "",
-        padding_is_read: "",
-        memory_unread: "",
-        memory_first: "",
-        added_twice: "",
-        no_feed_forward: "",
-        lambda x, *others: x: "",
+        keys_not_normalised: "another output than",
+        one_mask_for_both: "another output than",
+        self_attention_reads_memory: "another output than",
+        mask_inverted: "wrong way round",
+        memory_passed_on: "another output than",
+        without_causal_mask: "a position sees later ones",
+        transposed_mask: "wrong way round",
+        queries_from_the_memory: "got (3, 7, 12)",
+        padding_is_read: "the padding of the memory is read",
+        memory_unread: "another output than",
+        memory_first: "cross-attention comes after self-attention",
+        added_twice: "another output than",
+        no_feed_forward: "there is no feed-forward network at the end",
+        lambda x, *others: x: "another output than",
     },
     "run_transformer": {
         changed_target: "argument 4 was changed",
         lengths_changed: "argument 3 was changed",
-        shifted_again: "",
-        causal_encoder: "",
-        scaled_again: "",
-        one_embedding: "",
-        lambda *given: run()(*given).softmax(-1): "",
-        lambda *given: run()(*given).argmax(-1): "",
-        lambda *given: run()(*given).detach(): "",
-        run(encoder_norm=False): "",
-        run(decoder_norm=False): "",
-        run(encoder_norm=False, decoder_norm=False): "",
-        run(take=0): "",  # the embedded source for a memory
-        run(take=-2): "",  # one layer too early
-        run(layer_by_layer=True): "",  # each decoder layer reads the encoder layer of its number
-        run(masked=False): "",
-        run(padded=False): "",
-        run(positions=False): "",
-        run(project=False): "",
-        lambda model, source, source_lengths, target_in: model(source, source_lengths, source): "",
+        shifted_again: "other logits than",
+        causal_encoder: "other logits than",
+        scaled_again: "other logits than",
+        one_embedding: "other logits than",
+        lambda *given: run()(*given).softmax(-1): "other logits than",
+        lambda *given: run()(*given).argmax(-1): "got (3, 5); it is (batch, time, vocab)",
+        lambda *given: run()(*given).detach(): "no gradient",
+        run(encoder_norm=False): "a norm at the end of a stack",
+        run(decoder_norm=False): "a norm at the end of a stack",
+        run(encoder_norm=False, decoder_norm=False): "a norm at the end of a stack",
+        run(take=0): "other logits than",  # the embedded source for a memory
+        run(take=-2): "other logits than",  # one layer too early
+        run(layer_by_layer=True): "other logits than",
+        run(masked=False): "a token of target_in changes earlier logits",
+        run(padded=False): "padding of the source is read",
+        run(positions=False): "other logits than",
+        run(project=False): "got (3, 5, 12); it is (batch, time, vocab)",
+        lambda model, source, source_lengths, target_in: model(
+            source, source_lengths, source
+        ): "ValueError",
     },
     "count_parameters": {
-        built: "",
-        attention_by_head: "",
-        lambda config: count()(config) - config.d_model: "",
-        count(biases=False): "",
-        count(norms=False): "",
-        count(biases=False, norms=False): "",
-        count(last=False): "",
-        count(shared=False): "",
-        count(cross=False): "",  # a decoder layer has a second attention
-        count(shared=False, output=False): "",
-        lambda config: count()(config) + config.max_length * config.d_model: "",
-        lambda config: float(count()(config)): "",
+        built: "a model is built here",
+        attention_by_head: "the base model",
+        lambda config: count()(config) - config.d_model: "the base model",
+        count(biases=False): "the biases are missing",
+        count(norms=False): "the layer norms are missing",
+        count(biases=False, norms=False): "biases and layer norms are missing",
+        count(last=False): "pre-norm has a last norm",
+        count(shared=False): "counts once",
+        count(cross=False): "two attentions",  # a decoder layer has a second attention
+        count(shared=False, output=False): "counts once",
+        lambda config: count()(config) + config.max_length * config.d_model: "the base model",
+        lambda config: float(count()(config)): "expected a whole number",
     },
 }
