@@ -34,7 +34,7 @@ def check_layer_norm(norm: Callable[[Tensor, Tensor, Tensor, float], Tensor]) ->
     """
     x, gain, bias = _input(), normal(WIDTH, seed=2), normal(WIDTH, seed=3)
     one, zero = torch.ones_like(gain), torch.zeros_like(gain)
-    kept = {"the mean must be taken away": x / _centred(x).square().mean(-1, True).sqrt()}
+    kept = {"the mean must be taken away": x / x.std(-1, correction=0, keepdim=True)}
     _require_norm(lambda x, eps: norm(x, one, zero, eps), _centred, "variance", kept)
     yield "each position by itself"
     yield "mean 0 and mean square 1, divided by d_model"
@@ -53,10 +53,12 @@ def check_rms_norm(norm: Callable[[Tensor, Tensor, float], Tensor]) -> Steps:
     Source: Zhang and Sennrich 2019.
     """
     x, gain = _input(), normal(WIDTH, seed=2)
-    one, root = torch.ones_like(gain), _centred(x).square().mean(-1, keepdim=True).sqrt()
+    one = torch.ones_like(gain)
     taken = {
-        "the mean was taken away: here it stays": _centred(x) / root,
-        "x is divided by its standard deviation; the mean square takes no mean away": x / root,
+        "the mean was taken away: here it stays": F.layer_norm(x, (WIDTH,), eps=SMALL),
+        "x is divided by its standard deviation; the mean square takes no mean away": (
+            x / x.std(-1, keepdim=True)
+        ),
     }
     _require_norm(lambda x, eps: norm(x, one, eps), torch.clone, "mean square", taken)
     yield "each position by itself"
@@ -128,11 +130,8 @@ def check_layer_norm_backward(backward: Callable[[Tensor, Tensor, float], Tensor
     yield from ("no part along a shift", "no part along a stretch")
 
     seen = f"expected {short(want[0, 0])} at the first position, got {short(got[0, 0])}"
-    root = _centred(x).square().mean(-1, keepdim=True).sqrt()
-    divide = (
-        "the direction is right; divide by the root of variance + eps, as the output is divided"
-    )
-    require_close(got, want, seen, {divide: want * root})
+    longer = want * x.std(-1, correction=0, keepdim=True)
+    require_close(got, want, seen, {"the root of variance + eps must divide it": longer})
     require_close(*run(EPS), f"right for a small eps; with {EPS} it must be added to the variance")
     yield "equal to autograd, for any eps"
 
@@ -165,11 +164,8 @@ def _require_norm(
     require_close(others, y.flatten(0, 1)[1:], alone)
 
     halved = f"the mean square is {(d - 1) / d:.3f} = (d_model - 1) / d_model: divide by d_model"
-    square = y[0, 0].square().mean().item()
-    seen = (
-        f"expected {short(want[0, 0])} with the mean square 1 at the first position, "
-        f"got {short(y[0, 0])} with {square:.3f}"
-    )
+    square = f"mean square: expected 1, got {y[0, 0].square().mean():.3f}"
+    seen = f"{square}; first position: expected {short(want[0, 0])}, got {short(y[0, 0])}"
     mistakes = {halved: want * ((d - 1) / d) ** 0.5, **mistakes}
     require_close(y, want, seen, mistakes, 1e-4)  # leaves room for an eps of its own
     under = f"eps belongs to the {name}, under the root: sqrt({name} + eps)"

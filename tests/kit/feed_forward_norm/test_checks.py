@@ -33,7 +33,7 @@ def test_right_answers_pass():
         (lambda x, g, b, e: F.layer_norm(x, x.shape[1:], eps=e) * g + b, "last axis"),
         (lambda x, g, b, e: centred(x) / (spread(x).sqrt() + e) * g + b, "under the root"),
         (lambda x, g, b, e: centred(x) / spread(x).sqrt() * g + b, "under the root"),
-        (lambda x, g, b, e: centred(x) / (spread(x) + e) * g + b, "mean square 1 at"),
+        (lambda x, g, b, e: centred(x) / (spread(x) + e) * g + b, "mean square: expected 1"),
         (lambda x, g, b, e: x / (spread(x) + e).sqrt() * g + b, "must be taken away"),
         (lambda x, g, b, e: layer_norm(x, g, b, 1e-5).detach(), "under the root"),
         (lambda x, g, b, e: layer_norm(x, g, b, e).detach(), "cut off"),

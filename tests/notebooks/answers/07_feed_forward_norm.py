@@ -271,7 +271,9 @@ WRONG = {
         lambda x, gain, eps: F.normalize(x, dim=-1) * x.shape[-1] ** 0.5 * gain: "under the root",
         lambda x, gain, eps: x / (square(x) + eps).sqrt() * gain.mean(): "comes last",
         lambda x, gain, eps: F.layer_norm(x, x.shape[-1:], gain, eps=eps): "the mean was taken",
-        lambda x, gain, eps: x / (x.var(-1, keepdim=True) + eps).sqrt() * gain: "with 62.491",
+        lambda x, gain, eps: (
+            x / (x.var(-1, keepdim=True) + eps).sqrt() * gain
+        ): "divided by its standard deviation",
         lambda x, gain, eps: x / (square(x).sqrt() + eps) * gain: "under the root",
         lambda x, gain, eps: x / square(x).sqrt() * gain: "under the root",  # no eps
         lambda x, gain, eps: x / (square(x) + 1e-6).sqrt() * gain: "under the root",
@@ -282,16 +284,16 @@ WRONG = {
         lambda x, gain, eps: x / (square(x, (0, 1, 2)) + eps).sqrt() * gain: "one position changed",
         lambda x, gain, eps: (
             x / (x.square().sum(-1, keepdim=True) + eps).sqrt() * gain
-        ): "with 0.200",
+        ): "got 0.200;",
         lambda x, gain, eps: (
             x / (square(x) * len(gain) / (len(gain) - 1) + eps).sqrt() * gain
         ): "0.800 = (d_model - 1)",
-        lambda x, gain, eps: x / (square(x) + eps) * gain: "with 0.031",  # no root
-        lambda x, gain, eps: x / (x.abs().mean(-1, keepdim=True) + eps) * gain: "with 1.013",
+        lambda x, gain, eps: x / (square(x) + eps) * gain: "got 0.031;",  # no root
+        lambda x, gain, eps: x / (x.abs().mean(-1, keepdim=True) + eps) * gain: "got 1.013;",
         lambda x, gain, eps: x / (square(x) + eps).sqrt(): "the gain is missing",  # no gain
-        lambda x, gain, eps: x / (square(x) + eps).sqrt() * (1 + gain): "with 4.000",
-        lambda x, gain, eps: x / (square(x) + eps).sqrt() + gain: "with 3.987",
-        lambda x, gain, eps: gain / (square(x) + eps).sqrt(): "with 0.031",  # no x
+        lambda x, gain, eps: x / (square(x) + eps).sqrt() * (1 + gain): "got 4.000;",
+        lambda x, gain, eps: x / (square(x) + eps).sqrt() + gain: "got 3.987;",
+        lambda x, gain, eps: gain / (square(x) + eps).sqrt(): "got 0.031;",  # no x
         lambda x, gain, eps: x * gain / (square(x * gain) + eps).sqrt(): "comes last",
         lambda x, gain, eps: (x / (square(x) + eps).sqrt() * gain).detach(): "no gradient",
         lambda x, gain, eps: x / (square(x).detach() + eps).sqrt() * gain: "gradient of x",
@@ -340,7 +342,7 @@ WRONG = {
         stretch_only: "must sum to 0",
         stretch_added: "must be orthogonal",
         unbiased: "must be orthogonal",
-        not_divided: "the direction is right",
+        not_divided: "must divide it",
         along_x: "must sum to 0",
         eps_forgotten: "right for a small eps",
     },
