@@ -71,7 +71,7 @@ def check_shared_matrix(make: Callable[[int, int], nn.Module]) -> Steps:
     require(shapes in ([shape], [shape[::-1]]), alone + twice * (shapes == 2 * [shape]))
 
     (weight,) = module.parameters()
-    rows = weight.view(shape) if shapes == [shape] else weight.T
+    rows = weight if shapes == [shape] else weight.T
     spread = (F.layer_norm(normal(15, d_model).float(), (d_model,)) @ rows.T).std().item()
     size = (
         f"the first logits have a standard deviation of {spread:.2g}, expected about 1 or 1/2; let "
