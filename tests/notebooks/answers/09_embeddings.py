@@ -55,6 +55,13 @@ def by_comparison(tokens, upstream, vocab):
     return matches.T.matmul(upstream.flatten(0, 1)).mul_(root_of_width(upstream))
 
 
+def by_sorting(tokens, upstream, vocab):
+    """Differences of running sums."""
+    counts = torch.bincount(tokens.flatten(), minlength=vocab)
+    sums = F.pad(upstream.flatten(0, 1)[tokens.flatten().argsort()].cumsum(0), (0, 0, 1, 0))
+    return (sums[counts.cumsum(0)] - sums[counts.cumsum(0) - counts]) * root_of_width(upstream)
+
+
 def upstream_multiplied(tokens, upstream, vocab):
     return scattered(tokens, upstream.mul_(root_of_width(upstream)), vocab)
 
@@ -345,6 +352,12 @@ def lowest_for_infinite(logits, target_out, smoothing):
     return F.cross_entropy(finite[target_out != PAD], shares[target_out != PAD])
 
 
+def mean_without_nan(logits, target_out, smoothing):
+    log_p, on_target, real = parts(logits, target_out)
+    even = -log_p.masked_fill(logits == -torch.inf, torch.nan).nanmean(-1)
+    return (((1 - smoothing) * on_target + smoothing * even) * real).sum() / real.sum()
+
+
 def no_share_for_padding(logits, target_out, smoothing):
     can = logits > -torch.inf
     can[..., PAD] = False
@@ -448,6 +461,7 @@ RIGHT = {
         put,
         scatter_added,
         by_comparison,
+        by_sorting,
         in_float32,
     ],
     "SharedMatrix": [Base, Layers, OneLayer, Indexed, OneHot, LinearOnly, PaddingApart],
@@ -457,6 +471,7 @@ RIGHT = {
         real_ones_first,
         by_logsumexp,
         lowest_for_infinite,
+        mean_without_nan,
     ],
 }
 

@@ -41,6 +41,10 @@ def ends_left_out(target_out):
     return target_in.masked_fill(target_in == EOS, PAD)
 
 
+def padded_and_cut(target_out):
+    return F.pad(target_out, (1, -1), value=BOS)
+
+
 def by_a_matrix(target_out):
     shift = torch.ones(target_out.shape[1], target_out.shape[1]).triu(1).tril(1).long()
     return target_out @ shift + BOS * (torch.arange(target_out.shape[1]) == 0)
@@ -96,6 +100,12 @@ def bare(x, memory, memory_mask, self_attention, cross_attention, feed_forward):
     """Positional masks; keys and values by name."""
     x = self_attention(x, None, None, causal(x))
     return feed_forward(cross_attention(x, x_key=memory, x_value=memory, mask=memory_mask))
+
+
+def masks_with_heads(x, memory, memory_mask, self_attention, cross_attention, feed_forward):
+    """An axis for the heads in both masks."""
+    x = self_attention(x, mask=causal(x)[None, None])
+    return feed_forward(cross_attention(x, memory, mask=memory_mask.unsqueeze(1)))
 
 
 def one_mask_for_both(x, memory, memory_mask, self_attention, cross_attention, feed_forward):
@@ -255,6 +265,20 @@ def with_the_stacks(model, source, source_lengths, target_in):
     return model.projection(model.decoder(model.target_embedding(target_in), memory, padding))
 
 
+def target_first(model, source, source_lengths, target_in):
+    """The target is embedded first, and the masks have all their axes."""
+    y = model.decoder.positions.add(model.target_embedding(target_in))
+    own = causal_mask(y.shape[1]).repeat(len(y), 1, 1)
+    x = model.encoder.positions.add(model.source_embedding(source))
+    for layer in model.encoder.layers:
+        x = layer(x, padding_mask(source_lengths, x.shape[1]).expand(-1, x.shape[1], -1))
+    x = model.encoder.norm(x)
+    for layer in model.decoder.layers:
+        read = padding_mask(source_lengths, x.shape[1]).expand(-1, y.shape[1], -1)
+        y = layer(y, x, mask=own, memory_mask=read)
+    return F.linear(model.decoder.norm(y), model.projection.weight)
+
+
 def causal_encoder(model, source, source_lengths, target_in):
     padding = padding_mask(source_lengths, source.shape[1])
     mask = padding & causal_mask(source.shape[1])
@@ -341,6 +365,23 @@ def counted_as_a_difference(config):
     return total - config.tied * (2 - (config.target_vocab is not None)) * target * d
 
 
+def counted_by_layers(config):
+    def linear(n_in, n_out):
+        return (n_in + 1) * n_out
+
+    def norm(width):
+        return 2 * width
+
+    d = config.d_model
+    attention = sum(linear(d, d) for _ in ("query", "key", "value", "output")) + norm(d)
+    network = linear(d, config.d_ff) + linear(config.d_ff, d) + norm(d)
+    stacks = config.n_layers * (3 * attention + 2 * network) + 2 * norm(d) * (config.norm == "pre")
+    vocabularies = [config.source_vocab, config.target_vocab or config.source_vocab]
+    if config.tied and config.target_vocab is None:
+        vocabularies.pop()
+    return stacks + d * (sum(vocabularies) + (0 if config.tied else vocabularies[-1]))
+
+
 def attention_by_head(config):
     """d x d for each head."""
     return count()(config) + 12 * config.n_layers * (config.n_heads - 1) * config.d_model**2
@@ -375,10 +416,23 @@ def count(*, biases=True, norms=True, last=True, shared=True, cross=True, output
 
 
 RIGHT = {
-    "shift_right": [rolled, from_lists, filled_in, ends_left_out, by_a_matrix],
-    "decoder_layer": [own_mask, mask_of_the_batch, all_given, chained, bare],
-    "run_transformer": [run(), folded, by_keywords, sentence_by_sentence, with_the_stacks],
-    "count_parameters": [count(), counted_by_parts, counted_in_loops, counted_as_a_difference],
+    "shift_right": [rolled, from_lists, filled_in, ends_left_out, by_a_matrix, padded_and_cut],
+    "decoder_layer": [own_mask, mask_of_the_batch, all_given, chained, bare, masks_with_heads],
+    "run_transformer": [
+        run(),
+        folded,
+        by_keywords,
+        sentence_by_sentence,
+        with_the_stacks,
+        target_first,
+    ],
+    "count_parameters": [
+        count(),
+        counted_by_parts,
+        counted_in_loops,
+        counted_as_a_difference,
+        counted_by_layers,
+    ],
 }
 
 WRONG = {
