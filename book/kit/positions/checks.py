@@ -51,7 +51,7 @@ def check_fixed_positions(make: Callable[[int, int], nn.Module]) -> Steps:
             "pos / 10000^(2i / d_model); the cosine's exponent is 2i too"
         )
         mistakes = {two_angles: torch.where(column % 2 == 0, angle.sin(), angle.cos())}
-        seen = f"expected PE(1) = {short(want[1])}, got {short(added[0, 1])}"
+        seen = f"expected PE(1) = {short(want[1])}, got {short(added[0, 1])}: sines come first"
         require_close(added[0], want, seen, mistakes, CLOSE)
     yield "sine and cosine of one angle in each pair, odd widths too"
 
