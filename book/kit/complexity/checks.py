@@ -86,10 +86,8 @@ def check_local_attention(local: Callable[..., Tensor]) -> Steps:
         gap = (got - want).abs().amax(dim=1)
         i = int(gap.argmax())
         seen = f"{max(0, i - radius)} to {min(time - 1, i + radius)}"
-        told = (
-            f"time={time}, radius={radius}: position {i} must see positions {seen} and no others; "
-            f"it is off by {gap[i].item():.3g}"
-        )
+        where = f"time={time}, radius={radius}: position {i} attends to positions {seen} alone"
+        told = f"{where}; it is off by {gap[i].item():.3g}"
         require_close(got, want, told, mistakes)
     yield "what a window mask gives, at six sizes"
 

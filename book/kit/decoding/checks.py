@@ -59,7 +59,7 @@ def check_greedy_batch(decode: Callable[..., Int[Tensor, "batch time"]]) -> Step
         f"expected (batch, time) with a batch of 3, got {shape}": shape[0] != 3,
         "BOS is fed and not said: leave it out": (tokens == BOS).any(),
         "one sentence has ended, the others have not: go on": shape[-1] <= 2,
-        "all have ended after four steps: keep in mind which have, and stop there": shape[-1] > 4,
+        f"all have ended after four steps: expected four columns, got {shape[-1]}": shape[-1] > 4,
     }
     yield "its own tokens are fed back"
 
@@ -160,7 +160,18 @@ def check_clipped_precision(
             len(grams(a, n).keys() & grams(b, n).keys()) / len(grams(a, n))
         ),
     }
-    sentences = "a b c d", "a b", "the the the the", "the cat", "a a b", "a a a", "b a", "a b x b c"
+    sentences = (
+        "a b c d",
+        "a b",
+        "the the the the",
+        "the cat",
+        "a a b",
+        "a a a",
+        "b a",
+        "a b x b c",
+        "ab c",
+        "a bc",
+    )
     words = [sentence.split() for sentence in sentences]
     cases = [
         (a, b, n) for a, b in product(words, words) for n in (1, 2, 3) if min(len(a), len(b)) >= n

@@ -13,7 +13,17 @@ from kit.mistakes.layer_properties import normal
 from kit.mistakes.model_properties import ModelSubject
 from kit.mistakes.properties import check_attention_layer, check_piece
 from kit.mistakes.specimen import VOCABULARIES, PlainAttention, Specimen
-from kit.shared.checks import CLOSE, CheckFailed, Steps, check, expect, gap, require, require_close
+from kit.shared.checks import (
+    CLOSE,
+    CheckFailed,
+    Steps,
+    check,
+    expect,
+    expect_tensor,
+    gap,
+    require,
+    require_close,
+)
 from lib.attention import MultiHeadAttention
 from lib.masks import causal_mask
 from lib.positions import sinusoidal_table
@@ -102,9 +112,11 @@ def check_mended_positions(make: Callable[[int, int], nn.Module]) -> Steps:
     Shapes: x (batch, time, d_model), and so is the result.
     """
     module, want = expect(make(24, 64), nn.Module, "a module"), sinusoidal_table(64, 24)
-    table = module(torch.zeros(1, 64, 24))[0].detach()
-    later = module(torch.zeros(1, 4, 24), start=7)[0].detach()
-    require(tuple(table.shape) == (64, 24), f"expected (64, 24), got {tuple(table.shape)}")
+    zero, x = torch.zeros(1, 64, 24), normal(1, 64, 24)
+    table = expect_tensor(module(zero), (1, 64, 24)).detach()[0]
+    again = expect_tensor(module(x), (1, 64, 24)).detach()[0] - x[0]
+    require(gap(again, table) < CLOSE, "what is added depends on x: x + table, and nothing else")
+    later = module(zero[:, :4], start=7)[0].detach()
     apart = torch.cdist(table, table).fill_diagonal_(torch.inf).min().item()
     require(apart > 0.1, "two positions have the same code")
     require(later.shape == (4, 24) and gap(later, table[7:11]) < 1e-6, "start is not heard")

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ def require_cases(
     right: Callable[..., Any],
     cases: Sequence[tuple],
     mistakes: Mapping[str, Callable[..., Any]],
-    kind: Any = int,
+    kind: Any = Integral,
     what: str = "a whole number",
 ) -> list[Any]:
     """Require what the right function gives in each case, numbers or tensors; return the answers.

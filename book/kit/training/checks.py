@@ -1,6 +1,5 @@
 """Properties of what stands around a model in training: targets, loss, schedule, updates."""
 
-import copy
 from collections.abc import Callable, Sequence
 
 import torch
@@ -133,7 +132,7 @@ def check_accumulation(loop: Callable[..., object]) -> Steps:
             require(
                 abs(rate - _rate(k)) < 1e-9,
                 f"{where}: expected the rate schedule({k}) = {_rate(k):.4f}, got {rate:.4f}; "
-                "the schedule counts updates, from 0",
+                "the schedule counts updates, from 0, and is heard before the step",
             )
             require(got is not None, f"{where}: there is no gradient")
             group = parts[k * accumulate : (k + 1) * accumulate]
@@ -169,11 +168,11 @@ def _updates(loop: Callable[..., object], accumulate: int, most: int) -> list[tu
 
     def look(*_: object) -> None:
         require(len(seen) < most, f"accumulate={accumulate}: expected {most} updates, got more")
-        seen.append(
-            copy.deepcopy((optimizer.param_groups[0]["lr"], model.weight, model.weight.grad))
-        )
+        rate, gradient = optimizer.param_groups[0]["lr"], model.weight.grad
+        before = model.weight.detach() + (0 if gradient is None else rate * gradient)
+        seen.append((rate, before.requires_grad_(), None if gradient is None else gradient.clone()))
 
-    optimizer.register_step_pre_hook(look)
+    optimizer.register_step_post_hook(look)  # after a closure, if there is one
     loop(model, optimizer, parts, _rate, accumulate)
     same = all(a.target_out.equal(b.target_out) for a, b in zip(parts, _parts(), strict=True))
     require(same, "the batches were changed by your function: work on a copy")

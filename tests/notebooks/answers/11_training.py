@@ -1,5 +1,6 @@
 """Answers to the exercises of chapter 11: right ones in several styles, and common mistakes."""
 
+import math
 from itertools import islice, zip_longest
 
 import numpy as np
@@ -46,6 +47,21 @@ def shift_one_by_one(sentences):
 def shift_by_the_library(sentences):
     batch = pad_batch(sentences, sentences)
     return batch.target_in, batch.target_out
+
+
+def shift_by_numpy(sentences):
+    rows = np.full((2, len(sentences), max(map(len, sentences)) + 1), PAD)
+    for b, words in enumerate(sentences):
+        rows[:, b, : len(words) + 1] = [[BOS, *words], [*words, EOS]]
+    return tuple(torch.from_numpy(rows))
+
+
+def shift_by_padding(sentences):
+    """A generator of rows for each side; the second is the first without BOS, and EOS."""
+    time = max(map(len, sentences))
+    rows = (F.pad(torch.tensor([BOS, *s]), (0, time - len(s)), value=PAD) for s in sentences)
+    ends = (F.pad(torch.tensor([*s, EOS]), (0, time - len(s)), value=PAD) for s in sentences)
+    return torch.vstack(list(rows)), torch.vstack(list(ends))
 
 
 def shift_by_appending(sentences):
@@ -109,6 +125,29 @@ def loss_of_sums(logits, targets):
     return total.div(sum(y.count_nonzero().item() for y in targets))
 
 
+def loss_by_weights(logits, targets):
+    """A class of weight 0 counts neither above nor below the line."""
+    x, y = torch.cat([x.flatten(0, 1) for x in logits]), torch.cat([y.flatten() for y in targets])
+    weight = (torch.arange(x.shape[1]) != PAD).to(x.dtype)
+    return F.nll_loss(x.log_softmax(-1), y, weight)
+
+
+def loss_by_masks(logits, targets):
+    pairs = list(zip(logits, targets, strict=True))
+    losses = [F.cross_entropy(x.transpose(1, 2), y, reduction="none") for x, y in pairs]
+    masks = [y.ne(PAD).double() for y in targets]
+    above = torch.stack([(loss * mask).sum() for loss, mask in zip(losses, masks, strict=True)])
+    return above.sum() / torch.stack([mask.sum() for mask in masks]).sum()
+
+
+def loss_of_sentences(logits, targets):
+    """The mean of the sentences' means."""
+    rows = [
+        (x[None], y[None]) for xs, ys in zip(logits, targets, strict=True) for x, y in zip(xs, ys)
+    ]
+    return sum(token_loss(x, y) for x, y in rows) / len(rows)
+
+
 def loss_that_marks_padding(logits, targets):
     """Right, but the padding of the caller's targets is -100 afterwards."""
     total = 0
@@ -128,6 +167,10 @@ def loss_with(one=token_loss, share=lambda y: (y != PAD).sum(), whole=lambda y: 
     return loss_of_parts
 
 
+def count_of(y):
+    return int((y != PAD).sum())
+
+
 def one_count(y):
     return 1
 
@@ -142,6 +185,20 @@ def linear_by_lines(steps, warmup):
 
 def linear_by_numpy(steps, warmup):
     return lambda step: np.interp(step, [-1, warmup - 1, warmup, steps], [0, 1, 1, 0])
+
+
+def linear_from_a_table(steps, warmup):
+    rise = [(step + 1) / warmup for step in range(warmup)]
+    fall = [(steps - step) / (steps - warmup) for step in range(warmup, steps + 1)]
+    return lambda step: (rise + fall)[min(step, steps)]
+
+
+def linear_as_the_lower_line(steps, warmup):
+    def factor(step):
+        rise = (step + 1) / warmup if warmup > 0 else math.inf
+        return max(0, min(1, rise, (steps - step) / (steps - warmup)))
+
+    return factor
 
 
 class LinearSchedule:
@@ -187,7 +244,9 @@ def train_on_sums(model, optimizer, parts, schedule, accumulate):
     source, step = iter(parts), 0
     while group := list(islice(source, accumulate)):
         sums = [
-            token_loss(model(p.source, p.source_lengths, p.target_in), p.target_out, reduction="sum")
+            token_loss(
+                model(p.source, p.source_lengths, p.target_in), p.target_out, reduction="sum"
+            )
             for p in group
         ]
         (torch.stack(sums).sum() / sum(map(count_tokens, group))).backward()
@@ -212,6 +271,34 @@ def train_and_rescale(model, optimizer, parts, schedule, accumulate):
             optimizer.param_groups[0]["lr"] = schedule(number // accumulate - 1)
             optimizer.step()
             tokens = 0
+
+
+def train_by_closures(model, optimizer, parts, schedule, accumulate):
+    """The optimiser itself asks for the gradient, in the middle of its step."""
+    for step in range(len(parts) // accumulate):
+        group = parts[step * accumulate : (step + 1) * accumulate]
+
+        def gradient(group=group):
+            optimizer.zero_grad()
+            for part in group:
+                logits = model(part.source, part.source_lengths, part.target_in)
+                (token_loss(logits, part.target_out) * by_tokens(part, group)).backward()
+
+        set_rate(optimizer, schedule(step))
+        optimizer.step(gradient)
+
+
+def train_by_hand(model, optimizer, parts, schedule, accumulate):
+    """torch.autograd.grad instead of backward."""
+    weights = list(model.parameters())
+    for start in range(0, len(parts), accumulate):
+        group = parts[start : start + accumulate]
+        logits = [model(p.source, p.source_lengths, p.target_in) for p in group]
+        loss = loss_of_the_joined(logits, [p.target_out for p in group])
+        for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+            weight.grad = gradient
+        optimizer.param_groups[0].update(lr=schedule(start // accumulate))
+        optimizer.step()
 
 
 def in_parts(rate, share, *, clear=True, each=False, late=False):
@@ -272,6 +359,32 @@ def loop_that_eats_the_list(model, optimizer, parts, schedule, accumulate):
         step += 1
 
 
+def loop_that_marks_padding(model, optimizer, parts, schedule, accumulate):
+    """Right, but the padding of the caller's batches is -100 afterwards."""
+    for step in range(len(parts) // accumulate):
+        group = parts[step * accumulate : (step + 1) * accumulate]
+        for part in group:
+            part.target_out[part.target_out == PAD] = -100
+        logits = [model(p.source, p.source_lengths, p.target_in).flatten(0, 1) for p in group]
+        optimizer.zero_grad()
+        F.cross_entropy(
+            torch.cat(logits), torch.cat([p.target_out.flatten() for p in group])
+        ).backward()
+        set_rate(optimizer, schedule(step))
+        optimizer.step()
+
+
+def loop_that_clears_too_late(model, optimizer, parts, schedule, accumulate):
+    for step in range(len(parts) // accumulate):
+        group = parts[step * accumulate : (step + 1) * accumulate]
+        set_rate(optimizer, schedule(step))
+        for part in group:
+            logits = model(part.source, part.source_lengths, part.target_in)
+            (token_loss(logits, part.target_out) * by_tokens(part, group)).backward()
+        optimizer.zero_grad()
+        optimizer.step()
+
+
 def loop_that_clips(model, optimizer, parts, schedule, accumulate):
     for step in range(len(parts) // accumulate):
         set_rate(optimizer, schedule(step))
@@ -297,107 +410,219 @@ RIGHT = {
         shift_by_columns,
         shift_one_by_one,
         shift_by_the_library,
+        shift_by_numpy,
+        shift_by_padding,
     ],
-    "loss_of_parts": [loss_of_the_joined, loss_by_gather, loss_token_by_token, loss_of_sums],
-    "linear_schedule": [linear_by_lines, linear_by_numpy, LinearSchedule, rises_and_falls],
+    "loss_of_parts": [
+        loss_of_the_joined,
+        loss_by_gather,
+        loss_token_by_token,
+        loss_of_sums,
+        loss_by_weights,
+        loss_by_masks,
+    ],
+    "linear_schedule": [
+        linear_by_lines,
+        linear_by_numpy,
+        linear_from_a_table,
+        linear_as_the_lower_line,
+        LinearSchedule,
+        rises_and_falls,
+    ],
     "train_in_parts": [
         train_by_update,
         train_on_sums,
         train_and_rescale,
+        train_by_closures,
+        train_by_hand,
         in_parts(by_step, by_tokens),
     ],
 }
 
 WRONG = {
     "shift_right": {
-        lambda rows: (padded([[*r, EOS] for r in rows]),) * 2: "?the shift forgotten",
-        lambda rows: (padded([[BOS, *r] for r in rows]),) * 2: "?the shift forgotten (BOS)",
+        lambda rows: (
+            (padded([[*r, EOS] for r in rows]),) * 2
+        ): "both are the same: the decoder would read its answer",  # the shift forgotten
+        lambda rows: (
+            (padded([[BOS, *r] for r in rows]),) * 2
+        ): "both are the same: the decoder would read its answer",  # the shift forgotten (BOS)
         lambda rows: (
             padded([[*r, EOS] for r in rows]),
             padded([[BOS, *r] for r in rows]),
-        ): "?swapped",
+        ): "target_in and target_out are swapped",
         lambda rows: (
             padded([[BOS, *r] for r in rows]),
             padded([[*r, PAD] for r in rows]),
-        ): "?no EOS",
+        ): "target_out: expected [7, 9, 8, 2, 0, 0], got [7, 9, 8, 0, 0, 0]",  # no EOS
         lambda rows: (
             padded([[*r[1:], EOS] for r in rows]),
             padded([[*r, EOS] for r in rows]),
-        ): "?shifted left",
+        ): "shape (4, 6), got (4, 5)",  # shifted left
         lambda rows: (
             padded([[BOS, *r] for r in rows], left=True),
             padded([[*r, EOS] for r in rows], left=True),
-        ): "?padding on the left",
-        lambda rows: (padded([[BOS, *r, EOS] for r in rows]),) * 2: "?both special on both sides",
+        ): "target_in: expected [1, 7, 9, 8, 0, 0], got [0, 0, 1, 7, 9, 8]",  # padding on the left
+        lambda rows: (
+            (padded([[BOS, *r, EOS] for r in rows]),) * 2
+        ): "shape (4, 6), got (4, 7)",  # both special on both sides
         lambda rows: (
             padded([[EOS, *r] for r in rows]),
             padded([[*r, EOS] for r in rows]),
-        ): "?starts with EOS",
+        ): "target_in: expected [1, 7, 9, 8, 0, 0], got [2, 7, 9, 8, 0, 0]",  # starts with EOS
         lambda rows: (
             torch.cat([torch.full((len(rows), 1), BOS), padded(rows)], 1),
             torch.cat([padded(rows), torch.full((len(rows), 1), EOS)], 1),
-        ): "?EOS behind the padding",
-        shift_by_appending: "?argument changed",
-        shift_by_filling_up: "?argument changed",
-        shift_to_floats: "?dtype",
+        ): "target_out: expected [7, 9, 8, 2, 0, 0], got [7, 9, 8, 0, 0, 2]",  # EOS behind the padding
+        shift_by_appending: "argument 1 was changed",
+        shift_by_filling_up: "argument 1 was changed",
+        shift_to_floats: "expected whole numbers (torch.int64)",
         lambda rows: (
             [[BOS, *r] for r in rows],
             [[*r, EOS] for r in rows],
-        ): "?lists, no tensors",
+        ): "expected two tensors (target_in, target_out)",  # lists, no tensors
         lambda rows: (
             padded([[BOS, *r] for r in rows]).T,
             padded([[*r, EOS] for r in rows]).T,
-        ): "?(time, batch)",
+        ): "shape (4, 6), got (6, 4)",  # (time, batch)
+        lambda rows: shift_by_sequences(
+            sorted(rows, key=len)
+        ): "target_in: expected [1, 7, 9, 8, 0, 0], got [1, 5, 0, 0, 0, 0]",  # sorted
+        lambda rows: tuple(
+            side.where(side != PAD, EOS) for side in shift_by_sequences(rows)
+        ): "target_in: expected [1, 7, 9, 8, 0, 0], got [1, 7, 9, 8, 2, 2]",  # EOS as padding
+        lambda rows: tuple(
+            side[:, :-1] for side in shift_by_sequences(rows)
+        ): "shape (4, 6), got (4, 5)",  # one too short
     },
     "loss_of_parts": {
-        loss_with(share=one_count, whole=one_count): "?mean of means",
-        loss_with(share=one_count, whole=lambda y: 1 / 3): "?sum of means or nearly",
-        lambda logits, targets: sum(map(token_loss, logits, targets)): "?sum of means",
-        loss_with(per_place, one_count, one_count): "?padding counts",
-        loss_with(share=len, whole=len): "?sentences for tokens",
-        loss_with(whole=torch.numel): "?divided by all places",
-        loss_with(per_place, torch.numel): "?padding above the line and not below",
-        loss_with(share=torch.numel, whole=torch.numel): "?weighted by places",
-        lambda logits, targets: token_loss(logits[-1], targets[-1]): "?last part only",
-        loss_with(lambda x, y: token_loss(x, y).detach()): "?no gradient",
-        loss_with(lambda x, y: token_loss(x, y).item()): "?no gradient",
-        loss_with(lambda x, y: token_loss(x.softmax(-1), y)): "?softmax twice",
-        loss_with(lambda x, y: token_loss(x, y.where(y != EOS, PAD))): "?EOS costs nothing",
-        loss_that_marks_padding: "?argument changed",
+        loss_with(
+            share=one_count, whole=one_count
+        ): "the parts' means count alike, so a token of a short part counts more",  # mean of means
+        loss_with(
+            share=one_count, whole=lambda y: 1 / 3
+        ): "the parts' means are added up",  # sum of means or nearly
+        lambda logits, targets: sum(
+            map(token_loss, logits, targets)
+        ): "the parts' means are added up",  # sum of means
+        loss_with(
+            per_place, one_count, one_count
+        ): "expected 2.8865, the mean over all real tokens, got 3.0126",  # padding counts
+        loss_with(
+            share=len, whole=len
+        ): "the parts count by their sentences",  # sentences for tokens
+        loss_with(whole=torch.numel): "padding counts below the line",  # divided by all places
+        loss_with(
+            per_place, torch.numel
+        ): "expected 2.8865, the mean over all real tokens, got 4.8368",  # padding above the line and not below
+        loss_with(
+            share=torch.numel, whole=torch.numel
+        ): "expected 2.8865, the mean over all real tokens, got 2.8704",  # weighted by places
+        lambda logits, targets: token_loss(
+            logits[-1], targets[-1]
+        ): "expected 2.8865, the mean over all real tokens, got 2.8599",  # last part only
+        loss_with(
+            lambda x, y: token_loss(x, y).detach()
+        ): "no gradient: the loss is cut off from the logits",
+        loss_with(
+            lambda x, y: token_loss(x, y).item()
+        ): "no gradient: the loss is cut off from the logits",
+        loss_with(
+            lambda x, y: token_loss(x.softmax(-1), y)
+        ): "expected 2.8865, the mean over all real tokens, got 2.5657",  # softmax twice
+        loss_with(
+            lambda x, y: token_loss(x, y.where(y != EOS, PAD))
+        ): "expected 2.8865, the mean over all real tokens, got 2.9284",  # EOS costs nothing
+        loss_that_marks_padding: "argument 2 was changed",
+        loss_of_sentences: "expected 2.8865, the mean over all real tokens, got 2.9065",  # mean of sentences
+        lambda *both: loss_of_the_joined(
+            *both
+        ).exp(): "expected 2.8865, the mean over all real tokens, got 17.9305",  # perplexity
+        lambda logits, targets: (
+            sum(token_loss(x, y).item() * count_of(y) for x, y in zip(logits, targets))
+            / sum(map(count_of, targets))
+        ): "a float has no gradient",  # a float without a gradient
     },
     "linear_schedule": {
-        lambda steps, warmup: rises_and_falls(steps, warmup, first=0): "?no rate at step 0",
-        lambda steps, warmup: rises_and_falls(steps, warmup, first=2): "?too early",
-        lambda steps, warmup: rises_and_falls(steps, warmup, low=-9.0): "?below 0 after the end",
-        lambda steps, warmup: rises_and_falls(steps, warmup, end=1): "?0 one step too early",
-        lambda steps, warmup: rises_and_falls(steps, warmup, high=0.5): "?not to 1",
-        lambda steps, warmup: rises_and_falls(steps, warmup, turn=1): "?1 at warmup - 1",
-        lambda steps, warmup: lambda step: (steps - step) / steps: "?no warm-up",
-        lambda steps, warmup: lambda step: min((step + 1) / warmup, 1.0): "?never falls, /0",
-        lambda steps, warmup: lambda step: min((step + 1) / max(1, warmup), 1.0): "?never falls",
+        lambda steps, warmup: rises_and_falls(
+            steps, warmup, first=0
+        ): "steps=103, warmup=7: the rate of step 0 is 0.0: nothing is learnt",  # no rate at step 0
+        lambda steps, warmup: rises_and_falls(
+            steps, warmup, first=2
+        ): "expected 0.1429 at step 0",  # too early
+        lambda steps, warmup: rises_and_falls(
+            steps, warmup, low=-9.0
+        ): "expected 0.0000 at step 104",  # below 0 after the end
+        lambda steps, warmup: rises_and_falls(
+            steps, warmup, end=1
+        ): "expected 0.9896 at step 8",  # 0 one step too early
+        lambda steps, warmup: rises_and_falls(
+            steps, warmup, high=0.5
+        ): "expected 0.1429 at step 0",  # not to 1
+        lambda steps, warmup: rises_and_falls(
+            steps, warmup, turn=1
+        ): "expected 1.0000 at step 7",  # 1 at warmup - 1
+        lambda steps, warmup: (
+            lambda step: (steps - step) / steps
+        ): "expected 0.1429 at step 0",  # no warm-up
+        lambda steps, warmup: (
+            lambda step: min((step + 1) / warmup, 1.0)
+        ): "expected 0.9896 at step 8",  # never falls, /0
+        lambda steps, warmup: (
+            lambda step: min((step + 1) / max(1, warmup), 1.0)
+        ): "expected 0.9896 at step 8",  # never falls
         lambda steps, warmup: (
             lambda step: min((step + 1) / warmup, max(0.0, (steps - step) / (steps - warmup)))
-        ): "?division by zero without warm-up",
+        ): "your function raised ZeroDivisionError: division by zero",  # division by zero without warm-up
         lambda steps, warmup: (
             lambda step: min((step + 1) / max(1, warmup), max(0.0, (steps - step) / steps))
-        ): "?lower of two lines: no full rate",
-        lambda steps, warmup: 1.0: "?a number for a function",
-        counts_its_calls: "?depends on calls",
+        ): "expected 1.0000 at step 6",  # lower of two lines: no full rate
+        lambda steps, warmup: 1.0: "expected a function of the step",  # a number for a function
+        counts_its_calls: "it must look at nothing but the step",  # depends on calls
+        lambda steps, warmup: (
+            lambda step: (
+                (step + 1) / (warmup + 1)
+                if step < warmup
+                else max(0, steps - step) / (steps - warmup)
+            )
+        ): "expected 0.1429 at step 0",  # warmup + 1
+        lambda steps, warmup: (
+            lambda step: max(0, steps - step) // (steps - warmup)
+        ): "expected 0.1429 at step 0",  # whole division
+        lambda steps, warmup: [
+            rises_and_falls(steps, warmup)(k) for k in range(steps)
+        ]: "expected a function of the step",  # a list
     },
     "train_in_parts": {
-        in_parts(by_number, by_tokens): "?the schedule counts parts",
-        in_parts(lambda number, step: step + 1, by_tokens): "?the schedule starts at 1",
-        in_parts(by_step, by_tokens, late=True): "?rate set after the step",
-        in_parts(by_step, lambda part, group: 1 / len(group)): "?mean of means",
-        in_parts(by_step, lambda part, group: 1): "?sum of means",
-        in_parts(by_step, lambda part, group: 1 / count_tokens(part)): "?divided twice",
-        in_parts(by_step, by_tokens, clear=False): "?never cleared",
-        in_parts(by_step, by_tokens, each=True): "?update for each part",
-        in_parts(by_step, by_sentences): "?sentences",
-        loop_on_padding: "?padding",
-        loop_that_eats_the_list: "?argument changed",
-        loop_that_clips: "?clipped",
-        loop_that_clears_each: "?only the last part",
-        lambda model, optimizer, parts, schedule, accumulate: optimizer.step(): "?nothing",
+        in_parts(by_number, by_tokens): "the schedule counts updates",  # the schedule counts parts
+        in_parts(
+            lambda number, step: step + 1, by_tokens
+        ): "the schedule counts updates",  # the schedule starts at 1
+        in_parts(
+            by_step, by_tokens, late=True
+        ): "the schedule counts updates",  # rate set after the step
+        in_parts(
+            by_step, lambda part, group: 1 / len(group)
+        ): "the parts' means count alike, so a token of a short part counts more",  # mean of means
+        in_parts(by_step, lambda part, group: 1): "the parts' means are added up",  # sum of means
+        in_parts(
+            by_step, lambda part, group: 1 / count_tokens(part)
+        ): "accumulate=1, update 0: the gradient is not that of one big batch",  # divided twice
+        in_parts(
+            by_step, by_tokens, clear=False
+        ): "that of the update before was not cleared",  # never cleared
+        in_parts(
+            by_step, by_tokens, each=True
+        ): "expected 3 updates, got more",  # update for each part
+        in_parts(by_step, by_sentences): "the parts count by their sentences",
+        loop_on_padding: "PAD is taken for a word",  # padding
+        loop_that_eats_the_list: "argument 3 was changed",
+        loop_that_clips: "accumulate=1, update 0: the gradient is not that of one big batch",  # clipped
+        loop_that_clears_each: "accumulate=2, update 0: the gradient is not that of one big batch",  # only the last part
+        loop_that_marks_padding: "the batches were changed",  # batches changed
+        loop_that_clears_too_late: "accumulate=1, update 0: there is no gradient",  # no gradient left
+        lambda model, optimizer, parts, schedule, accumulate: (
+            optimizer.step()
+        ): "expected 6 updates for 6 parts, got 1",  # nothing
     },
 }

@@ -3,7 +3,9 @@
 import math
 from collections import Counter
 
+import numpy as np
 import torch
+from torch.nn import functional as F
 
 from lib.data import BOS, EOS, PAD
 from lib.decoding import greedy, keep_top_p
@@ -46,6 +48,35 @@ def greedy_and_mended(model, source, source_lengths, max_length):
             break
     ended_before = (tokens == EOS).long().cumsum(1) - (tokens == EOS).long() > 0
     return tokens.masked_fill(ended_before, PAD)
+
+
+def greedy_transposed(model, source, source_lengths, max_length):
+    """The ended rows go on reading EOS; the steps are stacked first and turned at the end."""
+    state, steps = (
+        model.start(source, source_lengths),
+        [source_lengths.new_full((len(source),), BOS)],
+    )
+    while len(steps) <= max_length:
+        logits, _weights, state = model.step(steps[-1], state)
+        best = torch.argmax(logits, dim=-1, keepdim=True).squeeze(-1)
+        steps.append(torch.where(steps[-1].eq(EOS), EOS, best))
+        if steps[-1].eq(EOS).all():
+            break
+    tokens = torch.stack(steps[1:]).T
+    return tokens.masked_fill((tokens == EOS).cumsum(1) > 1, PAD)
+
+
+def greedy_by_recursion(model, source, source_lengths, max_length):
+    def rest(token, state, ended, left):
+        if left == 0 or bool(ended.all()):
+            return []
+        logits, _, state = model.step(token, state)
+        token = torch.where(ended, PAD, logits.argmax(1))
+        return [token, *rest(token, state, ended | (token == EOS), left - 1)]
+
+    first = torch.full_like(source_lengths, BOS)
+    state = model.start(source, source_lengths)
+    return torch.stack(rest(first, state, first == EOS, max_length), -1)
 
 
 def greedy_with(
@@ -108,6 +139,10 @@ def best_by_logarithm(log_p, lengths, alpha):
     return int((log_p.neg().log() - alpha * penalty(lengths).log()).argmin())
 
 
+def best_by_numpy(log_p, lengths, alpha):
+    return np.argmax(log_p.numpy() / ((5 + lengths.numpy()) / 6) ** alpha)
+
+
 def best_in_place(log_p, lengths, alpha):
     return log_p.div_(penalty(lengths) ** alpha).argmax().item()
 
@@ -151,6 +186,24 @@ def nucleus_by_doubles(logits, p, temperature):
     left = torch.zeros_like(chances)
     left[order[keep]] = chances[keep] / chances[keep].sum()
     return left.to(logits.dtype)
+
+
+def nucleus_by_topk(logits, p, temperature):
+    chances = torch.softmax(logits / temperature, dim=0)
+    for k in range(1, len(chances) + 1):
+        best = chances.topk(k)
+        if best.values.sum() > p - 1e-9:
+            break
+    return torch.zeros_like(chances).scatter_(0, best.indices, best.values / best.values.sum())
+
+
+def nucleus_from_below(logits, p, temperature):
+    """The least likely go first, as long as they have at most 1 - p together."""
+    chances, order = (logits / temperature).softmax(-1).sort()
+    gone = chances.cumsum(-1) <= 1 - p + 1e-9
+    gone[-1] = False
+    left = chances.masked_fill(gone, 0)[order.argsort()]
+    return left.div_(left.sum())
 
 
 def kept(chances, p, *, crossing=True, descending=True):
@@ -246,6 +299,39 @@ def precision_by_dictionaries(prediction, reference, n):
     return torch.tensor(clipped / (len(prediction) - n + 1)).item()
 
 
+def precision_by_numbered_grams(prediction, reference, n):
+    """The k-th time that a gram is said is found if the reference has it k times."""
+
+    def numbered(words):
+        seen = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+        return {(gram, seen[:i].count(gram)) for i, gram in enumerate(seen)}
+
+    return len(numbered(prediction) & numbered(reference)) / len(numbered(prediction))
+
+
+def precision_by_subtraction(prediction, reference, n):
+    said = grams(prediction, n)
+    missing = said - grams(reference, n)
+    return torch.tensor(1 - sum(missing.values()) / sum(said.values()))
+
+
+def joined_words(prediction, reference, n):
+    """Words run together: "a" and "bc" are taken for "ab" and "c"."""
+    said, known = (
+        Counter("".join(w[i : i + n]) for i in range(len(w) - n + 1))
+        for w in (prediction, reference)
+    )
+    return (said & known).total() / said.total()
+
+
+def bags_of_words(prediction, reference, n):
+    said, known = (
+        Counter(tuple(sorted(w[i : i + n])) for i in range(len(w) - n + 1))
+        for w in (prediction, reference)
+    )
+    return (said & known).total() / said.total()
+
+
 def precision_that_eats(prediction, reference, n):
     said = Counter()
     while len(prediction) >= n:
@@ -255,7 +341,9 @@ def precision_that_eats(prediction, reference, n):
 
 
 def one_short(prediction, reference, n):
-    said, known = (Counter(tuple(w[i : i + n]) for i in range(len(w) - n)) for w in (prediction, reference))
+    said, known = (
+        Counter(tuple(w[i : i + n]) for i in range(len(w) - n)) for w in (prediction, reference)
+    )
     return (said & known).total() / max(1, said.total())
 
 
@@ -264,12 +352,16 @@ RIGHT = {
         greedy_into_a_table,
         greedy_by_rows,
         greedy_and_mended,
+        greedy_transposed,
+        greedy_by_recursion,
         greedy_with(),
         lambda *inputs: greedy(*inputs)[0],
     ],
     "best_ended": [
         best_by_loop,
         best_by_logarithm,
+        best_by_numpy,
+        lambda log_p, lengths, alpha: (log_p / (5 + lengths) ** alpha).topk(1).indices.item(),
         lambda log_p, lengths, alpha: (log_p * penalty(lengths.float()) ** -alpha).argmax().item(),
         lambda log_p, lengths, alpha: (log_p.double() / penalty(lengths) ** alpha).argmax(),
         lambda log_p, lengths, alpha: max(
@@ -281,6 +373,8 @@ RIGHT = {
         nucleus_by_minus_infinity,
         nucleus_by_ranks,
         nucleus_by_doubles,
+        nucleus_by_topk,
+        nucleus_from_below,
         cut_by(kept),
         cut_by(lambda chances, p: kept(chances, p + 1e-12)),  # no margin
     ],
@@ -289,96 +383,148 @@ RIGHT = {
         precision_by_crossing_out,
         precision_by_counting,
         precision_by_dictionaries,
+        precision_by_numbered_grams,
+        precision_by_subtraction,
     ],
 }
 
 WRONG = {
     "greedy_batch": {
-        greedy_with(pad=False): "?ended rows talk on",
-        greedy_with(stop="any"): "?stops with the first",
-        greedy_with(stop=None): "?never stops by itself",
-        greedy_with(feed=False): "?always BOS",
-        greedy_with(first=PAD): "?starts with PAD",
-        greedy_with(late_pad=True): "?EOS lost",
-        greedy_with(keep=True): "?state not updated",
-        greedy_with(more=1): "?one too many",
-        greedy_with(ever=False): "?ended is forgotten",
-        greedy_in_the_source: "?argument changed",
-        greedy_from_whole_rows: "?source lengths",
-        lambda *inputs: greedy_with()(*inputs).T: "?(time, batch)",
+        greedy_with(pad=False): "expected [8, 2, 0, 0], got [8, 2, 9, 2]",  # ended rows talk on
+        greedy_with(
+            stop="any"
+        ): "one sentence has ended, the others have not: go on",  # stops with the first
+        greedy_with(stop=None): "all have ended after four steps",  # never stops by itself
+        greedy_with(feed=False): "step 1 must read [5, 8, 9]",  # always BOS
+        greedy_with(first=PAD): "step 0 must read [1, 1, 1]",  # starts with PAD
+        greedy_with(late_pad=True): "expected [5, 6, 7, 2], got [5, 6, 7, 0]",  # EOS lost
+        greedy_with(
+            keep=True
+        ): "step 1 got the state before step 0: hand on what `step` returned",  # state not updated
+        greedy_with(more=1): "max_length is 2",  # one too many
+        greedy_with(ever=False): "all have ended after four steps",  # ended is forgotten
+        greedy_in_the_source: "argument 2 was changed",
+        greedy_from_whole_rows: "model.start must get source and source_lengths as they are",  # source lengths
+        lambda *inputs: (
+            greedy_with()(*inputs).T
+        ): "expected (batch, time) with a batch of 3",  # (time, batch)
         lambda model, source, *rest: torch.cat(
             (torch.full_like(source[:, :1], BOS), greedy_with()(model, source, *rest)), dim=1
-        ): "?BOS is said",
+        ): "BOS is fed and not said: leave it out",  # BOS is said
+        lambda *inputs: F.pad(
+            greedy_with()(*inputs), (0, 2)
+        ): "all have ended after four steps",  # padded too far
+        lambda *inputs: greedy_with()(*inputs)[
+            :, :-1
+        ]: "expected [5, 6, 7, 2], got [5, 6, 7]",  # the last column lost
+        lambda *inputs: greedy_with()(*inputs).tolist(): "expected a tensor of tokens",  # a list
+        lambda *inputs: greedy_with()(
+            *inputs
+        ).float(): "expected whole numbers (torch.int64)",  # floats
     },
     "best_ended": {
         lambda log_p, lengths, alpha: (
             (log_p * penalty(lengths) ** alpha).argmax().item()
-        ): "?multiplied",
-        lambda log_p, lengths, alpha: log_p.argmax().item(): "?no penalty",
-        lambda log_p, lengths, alpha: (log_p / lengths**alpha).argmax().item(): "?lengths alone",
+        ): "multiplied it makes long sentences worse",
+        lambda log_p, lengths, alpha: log_p.argmax().item(): "there is no penalty",
+        lambda log_p, lengths, alpha: (
+            (log_p / lengths**alpha).argmax().item()
+        ): "expected 0, got 3",  # lengths alone
         lambda log_p, lengths, alpha: (
             (log_p / penalty(lengths) * alpha).argmax().item()
-        ): "?times alpha",
+        ): "expected 1, got 0",  # times alpha
         lambda log_p, lengths, alpha: (
             (log_p / penalty(lengths) ** alpha).argmin().item()
-        ): "?worst",
+        ): "expected 0, got 2",  # worst
         lambda log_p, lengths, alpha: (
             (log_p.exp() / penalty(lengths) ** alpha).argmax().item()
-        ): "?probabilities",
+        ): "expected 0, got 1",  # probabilities
         lambda log_p, lengths, alpha: (
             (log_p / ((5 + lengths) // 6) ** alpha).argmax().item()
-        ): "?whole division",
+        ): "expected 3, got 0",  # whole division
         lambda log_p, lengths, alpha: (
             (log_p / (5 + lengths / 6) ** alpha).argmax().item()
-        ): "?precedence",
+        ): "expected 0, got 1",  # precedence
         lambda log_p, lengths, alpha: (
             (log_p / penalty(lengths) ** alpha).argmax().item() + 1
-        ): "?counted from 1",
+        ): "expected 0, got 1",  # counted from 1
         lambda log_p, lengths, alpha: (
             (log_p / penalty(lengths) ** alpha).max().item()
-        ): "?score, no index",
-        best_in_place: "?argument changed",
-        best_on_changed_lengths: "?argument changed",
+        ): "expected the number of a hypothesis",  # score, no index
+        lambda log_p, lengths, alpha: (
+            (log_p / ((6 + lengths) / 6) ** alpha).argmax().item()
+        ): "expected 0, got 2",  # 6 for 5
+        lambda log_p, lengths, alpha: (
+            log_p / penalty(lengths) ** alpha
+        ).tolist(): "expected the number of a hypothesis",  # the scores
+        lambda log_p, lengths, alpha: (
+            log_p.abs() / penalty(lengths) ** alpha
+        ).argmax(): "expected 0, got 2",  # the greatest size
+        best_in_place: "argument 1 was changed",
+        best_on_changed_lengths: "argument 2 was changed",
     },
     "nucleus": {
-        cut_by(lambda chances, p: kept(chances, p, crossing=False)): "?drops the crossing token",
-        cut_by(lambda chances, p: kept(chances, p, descending=False)): "?least likely first",
-        cut_by(lambda chances, p: chances >= p * chances.max()): "?min-p",
-        cut_by(lambda chances, p: chances >= 1 - p): "?threshold",
-        fills_with(0.0): "?filled with 0",
-        fills_with(1e-10): "?filled with a small number",
-        fills_with(-9.0): "?small but not 0",
-        temperature_after_softmax: "?temperature after softmax",
-        not_shared_out: "?sum below 1",
-        nucleus_before_temperature: "?order",
-        left_sorted: "?sorted",
-        nucleus_in_place: "?argument changed",
-        lambda logits, p, temperature: (
-            keep_top_p(logits * temperature, p).softmax(-1)
-        ): "?multiplied by the temperature",
-        lambda logits, p, temperature: (logits / temperature).softmax(-1): "?nothing is cut",
+        cut_by(
+            lambda chances, p: kept(chances, p, crossing=False)
+        ): "the token that crosses p belongs to the nucleus",  # drops the crossing token
+        cut_by(
+            lambda chances, p: kept(chances, p, descending=False)
+        ): "expected [0, 1, 0, 0, 0]",  # least likely first
+        cut_by(
+            lambda chances, p: chances >= p * chances.max()
+        ): "expected [0, 1, 0, 0, 0]",  # min-p
+        cut_by(
+            lambda chances, p: chances >= 1 - p
+        ): "expected [0, 1, 0, 0, 0], got [nan, nan, nan, nan, nan]",  # threshold
+        fills_with(0.0): "expected [0, 1, 0, 0, 0]",  # filled with 0
+        fills_with(1e-10): "expected [0, 1, 0, 0, 0]",  # filled with a small number
+        fills_with(-9.0): "expected [0, 1, 0, 0, 0]",  # small but not 0
+        temperature_after_softmax: "expected [0, 0.7191, 0, 0.2809, 0], got [0, 1, 0, 0, 0]",  # temperature after softmax
+        not_shared_out: "expected [0, 1, 0, 0, 0], got [0, 0.4, 0, 0, 0]",  # sum below 1
+        nucleus_before_temperature: "first the temperature, then the nucleus",  # order
+        left_sorted: "expected [0, 1, 0, 0, 0], got [1, 0, 0, 0, 0]",  # sorted
+        lambda logits, p, temperature: cut_by(kept)(
+            logits, p, temperature
+        ).log(): "expected [0, 1, 0, 0, 0], got [-inf, 0, -inf, -inf, -inf]",  # logarithms
+        cut_by(
+            lambda chances, p: chances.cumsum(0) - chances < p
+        ): "expected [0, 1, 0, 0, 0], got [0.2, 0.8, 0, 0, 0]",  # not sorted
+        cut_by(
+            lambda chances, p: chances >= chances.sort().values[-max(1, int(p * 5))]
+        ): "expected [0, 0.6154, 0, 0.3846, 0]",  # top k
+        nucleus_in_place: "argument 1 was changed",
+        lambda logits, p, temperature: keep_top_p(logits * temperature, p).softmax(
+            -1
+        ): "the temperature divides",  # multiplied by the temperature
+        lambda logits, p, temperature: (logits / temperature).softmax(-1): "nothing is cut",
     },
     "clipped_precision": {
-        lambda prediction, reference, n: precision(reference, prediction, n): "?swapped",
-        lambda prediction, reference, n: precision(prediction, reference, 1): "?words",
+        lambda prediction, reference, n: precision(
+            reference, prediction, n
+        ): "swapped? divide by the n-grams of the prediction",
+        lambda prediction, reference, n: precision(
+            prediction, reference, 1
+        ): "compare n-grams, not words",
         lambda prediction, reference, n: (
             sum(gram in grams(reference, n) for gram in grams(prediction, n).elements())
             / grams(prediction, n).total()
-        ): "?not clipped",
+        ): "clip: an n-gram counts no more often than the reference has it",  # not clipped
         lambda prediction, reference, n: (
             len(grams(prediction, n).keys() & grams(reference, n).keys())
             / len(grams(prediction, n))
-        ): "?kinds, not times",
+        ): "count each n-gram as often as it stands there, not once",  # kinds, not times
         lambda prediction, reference, n: (
             (grams(prediction, n) & grams(reference, n)).total() / grams(reference, n).total()
-        ): "?recall",
+        ): "swapped? divide by the n-grams of the prediction",  # recall
         lambda prediction, reference, n: (
             (grams(prediction, n) & grams(reference, n)).total() / len(prediction)
-        ): "?divided by the words",
+        ): "expected 1, got 0.75",  # divided by the words
         lambda prediction, reference, n: (
             (grams(prediction, n) & grams(reference, n)).total() // grams(prediction, n).total()
-        ): "?whole division",
-        one_short: "?last n-gram left out",
-        precision_that_eats: "?argument changed",
+        ): "expected 0.5, got 0",  # whole division
+        joined_words: "expected 0, got 1",  # words run together
+        bags_of_words: "expected 0, got 0.3333",  # order within a gram
+        one_short: "expected 0.5, got 0.3333",  # last n-gram left out
+        precision_that_eats: "argument 1 was changed",
     },
 }

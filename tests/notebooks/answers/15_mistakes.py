@@ -1,13 +1,14 @@
 """Answers to the exercises of chapter 15: parts well mended in several styles, and ill mended."""
 
 import copy
+import itertools
 import math
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lib.attention import scaled_dot_product_attention
+from lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from lib.positions import sinusoidal_table
 
 
@@ -44,6 +45,23 @@ def map_by_loops(query, key, mask):
 
 def map_by_the_library(query, key, mask):
     return scaled_dot_product_attention(query, key, key, mask, return_weights=True)[1]
+
+
+def map_by_a_sum(query, key, mask):
+    """What is hidden gets -inf by addition; the softmax is exp of a log-softmax."""
+    hidden = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, -torch.inf)
+    scores = query @ (key / math.sqrt(key.shape[-1])).transpose(2, 3) + hidden
+    return (scores - scores.logsumexp(-1, keepdim=True)).exp().nan_to_num()
+
+
+def map_of_what_is_seen(query, key, mask):
+    """Multiplies by the mask after the softmax, and divides by what is left."""
+    scores = torch.einsum("...qd,...kd->...qk", query, key) / query.shape[-1] ** 0.5
+    scores = scores.masked_fill(mask.logical_not(), torch.finfo(scores.dtype).min)
+    weights = scores.softmax(-1) * mask
+    return weights / weights.sum(-1, keepdim=True).clamp(
+        min=1e-4 if weights.dtype == torch.half else 1e-9
+    )
 
 
 def map_with(root=-1, axis=-1, filler=-math.inf, empty=True, flip=False, fill_after=False):
@@ -110,12 +128,27 @@ class LayerOfWholeMatrices(WithMatrices):
         total = self.w_o.bias
         for h in range(self.n_heads):
             rows = slice(h * self.d_k, (h + 1) * self.d_k)
-            q, k, v = (
-                x @ w.weight[rows].T + w.bias[rows] for w in (self.w_q, self.w_k, self.w_v)
-            )
+            q, k, v = (x @ w.weight[rows].T + w.bias[rows] for w in (self.w_q, self.w_k, self.w_v))
             head = (q @ k.mT / self.d_k**0.5).softmax(-1) @ v
             total = total + head @ self.w_o.weight[:, rows].T
         return total
+
+
+class LayerByBatches(WithMatrices):
+    """Heads and sentences are one axis, in bmm."""
+
+    def cut(self, x):
+        return x.view(*x.shape[:2], self.n_heads, -1).swapaxes(1, 2).flatten(0, 1)
+
+    def forward(self, x):
+        q, k, v = map(self.cut, self.projected(x))
+        weights = torch.bmm(q, k.mT).div_(math.sqrt(self.d_k)).softmax(dim=-1)
+        heads = torch.bmm(weights, v).unflatten(0, (len(x), self.n_heads))
+        return self.w_o(heads.swapaxes(1, 2).reshape(*x.shape[:2], -1))
+
+
+def layer_of_the_library(d_in, n_heads, d_out):
+    return MultiHeadAttention(d_in, n_heads, d_out=d_out)
 
 
 def layer_with(by_reshape=(False, False), shared=False, made_in_forward=False, root=None):
@@ -149,6 +182,20 @@ class LayerOfSlices(WithMatrices):
         parts = x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
         heads = scaled_dot_product_attention(*self.projected(parts))
         return self.w_o(heads.transpose(1, 2).flatten(2))
+
+
+class LayerThatDropsOut(LayerByLoop):
+    def forward(self, x):
+        return F.dropout(super().forward(x), 0.1)
+
+
+class LayerThatLooksBack(LayerByKernel):
+    """Causal, which was not asked for."""
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(2, (self.n_heads, -1)).swapaxes(1, 2) for y in self.projected(x))
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.w_o(out.swapaxes(1, 2).flatten(2))
 
 
 class LayerOfOneHead(WithMatrices):
@@ -198,7 +245,10 @@ class PositionsByLoop(nn.Module):
     def __init__(self, d_model, max_length):
         super().__init__()
         rows = [
-            [(math.cos if c % 2 else math.sin)(p / 10_000 ** ((c - c % 2) / d_model)) for c in range(d_model)]
+            [
+                (math.cos if c % 2 else math.sin)(p / 10_000 ** ((c - c % 2) / d_model))
+                for c in range(d_model)
+            ]
             for p in range(max_length)
         ]
         self.register_buffer("rows", torch.tensor(rows))
@@ -241,6 +291,31 @@ class PositionsInForward(nn.Module):
         position = torch.arange(start, start + x.shape[1], device=x.device)[:, None]
         angle = position / 10_000 ** (2 * (column // 2) / self.d_model)
         return x + torch.where(column % 2 == 0, torch.sin(angle), torch.cos(angle))
+
+
+class PositionsByRotation(nn.Module):
+    """e^{i angle} holds cosine and sine of a pair."""
+
+    def __init__(self, d_model, max_length):
+        super().__init__()
+        angle = torch.outer(
+            torch.arange(max_length), 10_000 ** -(torch.arange(0, d_model, 2) / d_model)
+        )
+        turned = torch.view_as_real(torch.polar(torch.ones_like(angle), angle)).flip(-1)
+        self.register_buffer("table", turned.flatten(-2), persistent=False)
+
+    def forward(self, x, start=0):
+        return torch.add(x, self.table[start:][: x.shape[1]].expand_as(x))
+
+
+class PositionsOfTheLibrary(nn.Module):
+    def __init__(self, d_model, max_length):
+        super().__init__()
+        self.size = max_length, d_model
+
+    def forward(self, x, start=0):
+        table = sinusoidal_table(*self.size, dtype=x.dtype, device=x.device)
+        return x + table[start : start + x.shape[-2]]
 
 
 class PositionsThatFollow(nn.Module):
@@ -300,6 +375,23 @@ class PositionsInPlace(positions_with()):
         return x.add_(self.table[start : start + x.shape[1]])
 
 
+class PositionsTimesTheRoot(positions_with()):
+    """Makes the input louder, as an embedding does."""
+
+    def forward(self, x, start=0):
+        return super().forward(x * math.sqrt(x.shape[-1]), start)
+
+
+class PositionsAlone(positions_with()):
+    def forward(self, x, start=0):
+        return super().forward(torch.zeros_like(x), start)
+
+
+class PositionsThatDropOut(positions_with()):
+    def forward(self, x, start=0):
+        return F.dropout(super().forward(x, start), 0.1, self.training)
+
+
 class TrainedPositions(nn.Module):
     def __init__(self, d_model, max_length):
         super().__init__()
@@ -349,6 +441,35 @@ def leak_in_a_copy(model, source, lengths, target_in):
     return False
 
 
+def leak_by_two_words(model, source, lengths, target_in):
+    """Two rows of words for each place; the modes of all parts are put back one by one."""
+    modes = {part: part.training for part in model.modules()}
+    found = []
+    for word, train in itertools.product((5, 6), (True, False)):
+        model.train(train)
+        logits = []
+        for t in range(target_in.shape[1]):
+            torch.manual_seed(3)
+            rows = [[word if i > t else int(x) for i, x in enumerate(row)] for row in target_in]
+            logits.append(
+                (
+                    model(source, lengths, torch.tensor(rows)),
+                    model_again(model, source, lengths, target_in),
+                )
+            )
+        found += [
+            ((a - b)[:, : t + 1].abs() > 1e-5).any().item() for t, (a, b) in enumerate(logits)
+        ]
+    for part, training in modes.items():
+        part.training = training
+    return any(found)
+
+
+def model_again(model, *inputs):
+    torch.manual_seed(3)
+    return model(*inputs)
+
+
 def leak_put_back(model, source, lengths, target_in):
     """Changes the caller's tokens, and puts them back; stops at the first leak."""
 
@@ -389,7 +510,7 @@ def leak_with(
 
         training, leaks, time = model.training, False, target_in.shape[1]
         for mode in modes:
-            model.train(mode)
+            model.train(training if mode is None else mode)
             for t in range(time - 1 if last else 1, time):
                 other = target_in.clone()
                 other[:, t] = change(other[:, t])
@@ -401,6 +522,19 @@ def leak_with(
         return leaks
 
     return finds_leak
+
+
+def leak_of_the_best_word(model, source, lengths, target_in):
+    """Looks at the likeliest words alone, which a small leak does not change."""
+
+    class Best(nn.Module):
+        def forward(self, *inputs):
+            return model(*inputs).argmax(-1).float()
+
+    was_training = model.training
+    leaks = leak_with()(Best().train(was_training), source, lengths, target_in)
+    model.train(was_training)
+    return leaks
 
 
 def leak_in_the_tokens(model, source, lengths, target_in):
@@ -435,6 +569,8 @@ RIGHT = {
         map_by_hand,
         map_by_loops,
         map_by_the_library,
+        map_by_a_sum,
+        map_of_what_is_seen,
         map_with(),
         map_with(filler="lowest"),
     ],
@@ -443,6 +579,8 @@ RIGHT = {
         LayerByLoop,
         LayerByKernel,
         LayerOfWholeMatrices,
+        LayerByBatches,
+        layer_of_the_library,
         layer_with(),
     ],
     "MendedPositions": [
@@ -451,71 +589,119 @@ RIGHT = {
         PositionsByEmbedding,
         PositionsInForward,
         PositionsThatFollow,
+        PositionsByRotation,
+        PositionsOfTheLibrary,
         PositionsOfParameters,
         positions_with(),
     ],
-    "finds_leak": [leak_by_suffixes, leak_in_a_copy, leak_put_back, leak_with()],
+    "finds_leak": [leak_by_suffixes, leak_in_a_copy, leak_put_back, leak_by_two_words, leak_with()],
 }
 
 WRONG = {
     "mended_map": {
-        map_with(root=1): "?root of n_heads",
-        map_with(root=2): "?root of time",
-        map_with(root=None): "?not divided",
-        map_with(axis=-2): "?softmax over the queries",
-        map_with(filler=-1e9): "?float16",
-        map_with(filler=-1e4): "?filler not low enough",
-        map_with(filler=0.0): "?filler 0",
-        map_with(empty=False): "?empty row NaN",
-        map_with(filler="lowest", empty=False): "?empty row uniform",
-        map_with(flip=True): "?mask turned round",
-        map_with(fill_after=True): "?rows do not sum to 1",
-        map_that_divides_in_place: "?argument changed",
-        map_that_turns_the_mask: "?argument changed",
+        map_with(root=1): "which number stands under the root?",  # root of n_heads
+        map_with(root=2): "which number stands under the root?",  # root of time
+        map_with(root=None): "which number stands under the root?",  # not divided
+        map_with(axis=-2): "rows do not sum to 1",  # softmax over the queries
+        map_with(filler=-1e9): "it stops: RuntimeError",  # float16
+        map_with(filler=-1e4): "the filler must lie below every score",  # filler not low enough
+        map_with(filler=0.0): "rows do not sum to 1",  # filler 0
+        map_with(empty=False): "a row without a key is not 0",  # empty row NaN
+        map_with(filler="lowest", empty=False): "a row without a key is not 0",  # empty row uniform
+        map_with(flip=True): "masked keys have weight",  # mask turned round
+        map_with(fill_after=True): "rows do not sum to 1",
+        map_with(
+            filler=torch.finfo(torch.float32).min
+        ): "it stops: RuntimeError",  # lowest of float32 in float16
+        lambda query, key, mask: map_with()(
+            query.float(), key.float(), mask
+        ): "it stops: RuntimeError",  # always float32
+        map_that_divides_in_place: "argument 1 was changed",
+        map_that_turns_the_mask: "argument 3 was changed",
     },
     "MendedLayer": {
-        layer_with(by_reshape=(True, True)): "?split by reshape",
-        layer_with(by_reshape=(True, False)): "?split by reshape",
-        layer_with(by_reshape=(False, True)): "?joined by reshape",
-        layer_with(made_in_forward=True): "?output made in forward",
-        layer_with(shared=True): "?q for v",
-        layer_with(root=lambda x, q: math.sqrt(x.shape[-1])): "?root of d_model",
-        layer_with(root=lambda x, q: 1): "?not divided",
-        LayerOfSlices: "?sizes of matrices",
-        LayerOfOneHead: "?one head",
-        LayerWithoutOutput: "?no w_o",
-        OutputBackwards: "?w_o backwards",
-        OutputOfTheInputsSize: "?d_out",
-        LayerIntoItsInput: "?argument changed",
+        layer_with(
+            by_reshape=(True, True)
+        ): "its heads are cut and joined by reshape alone: transpose between",  # split by reshape
+        layer_with(
+            by_reshape=(True, False)
+        ): "its heads are cut by reshape alone: transpose (batch, time, heads, d_k)",  # split by reshape
+        layer_with(
+            by_reshape=(False, True)
+        ): "its heads are joined by reshape alone: transpose them back",
+        layer_with(
+            made_in_forward=True
+        ): "repeat: the same input gives two outputs",  # output made in forward
+        layer_with(shared=True): "copied: the same weights give another output",  # q for v
+        layer_with(
+            root=lambda x, q: math.sqrt(x.shape[-1])
+        ): "its scores are divided by the root of d_in, not of d_k",  # root of d_model
+        layer_with(
+            root=lambda x, q: 1
+        ): "copied: the same weights give another output",  # not divided
+        LayerOfSlices: "count: expected the parameters",  # sizes of matrices
+        LayerOfOneHead: "copied: the same weights give another output",  # one head
+        LayerWithoutOutput: "expected (2, 5, 20)",  # no w_o
+        OutputBackwards: "your function raised RuntimeError",  # w_o backwards
+        OutputOfTheInputsSize: "expected (2, 5, 20)",  # d_out
+        LayerThatDropsOut: "repeat: the same input gives two outputs",  # drops out
+        LayerThatLooksBack: "copied: the same weights give another output",  # causal
+        LayerIntoItsInput: "an input was changed",
     },
     "MendedPositions": {
-        positions_with(table_with(power=lambda c: c)): "?exponent c",
-        positions_with(table_with(power=lambda c: c // 2)): "?exponent i",
-        positions_with(table_with(base=1000)): "?base",
-        positions_with(table_with(first=1)): "?from 1",
-        positions_with(table_with(swapped=True)): "?sine and cosine swapped",
-        positions_with(halves): "?halves",
-        positions_with(buffer=False): "?no buffer",
-        positions_with(rows=lambda start, n: slice(0, n)): "?start",
-        positions_with(rows=lambda start, n: slice(start, n)): "?start: n",
-        positions_with(rows=lambda start, n: slice(start, start + 1)): "?one row for all",
-        positions_with(of=0): "?batch for time",
-        positions_with(lambda d_model, max_length: torch.zeros(max_length, d_model)): "?zeros",
-        TrainedPositions: "?trained",
-        PositionsInPlace: "?argument changed",
+        positions_with(
+            table_with(power=lambda c: c)
+        ): "shift: no matrix does: sine and cosine of a pair need one frequency",  # exponent c
+        positions_with(table_with(power=lambda c: c // 2)): "sinusoids: position",  # exponent i
+        positions_with(table_with(base=1000)): "sinusoids: position",  # base
+        positions_with(table_with(first=1)): "sinusoids: position",  # from 1
+        positions_with(table_with(swapped=True)): "sinusoids: position",  # sine and cosine swapped
+        positions_with(halves): "sinusoids: position",  # halves
+        positions_with(buffer=False): "moves: after .to(device) it stops",  # no buffer
+        positions_with(rows=lambda start, n: slice(0, n)): "start is not heard",
+        positions_with(
+            rows=lambda start, n: slice(start, n)
+        ): "your function raised RuntimeError",  # start: n
+        positions_with(
+            rows=lambda start, n: slice(start, start + 1)
+        ): "two positions have the same code",  # one row for all
+        positions_with(of=0): "two positions have the same code",  # batch for time
+        positions_with(
+            lambda d_model, max_length: torch.zeros(max_length, d_model)
+        ): "two positions have the same code",  # zeros
+        TrainedPositions: "['table'] would be trained: what is fixed is a buffer",
+        PositionsTimesTheRoot: "what is added depends on x: x + table, and nothing else",  # x is changed
+        PositionsAlone: "what is added depends on x: x + table, and nothing else",  # x is not added
+        PositionsThatDropOut: "what is added depends on x: x + table, and nothing else",  # drops out
+        PositionsInPlace: "an input was changed",
     },
     "finds_leak": {
-        leak_with(modes=(False,)): "?evaluation mode only",
-        leak_with(modes=(True,)): "?training mode only",
-        leak_with(seed=False): "?dropout taken for a leak",
-        leak_with(near=True): "?next token only",
-        leak_with(last=True): "?last token only",
-        leak_with(own=1): "?the own token",
-        leak_with(restore=False): "?mode not restored",
-        leak_with(change=lambda tokens: tokens): "?nothing changed",
-        leak_in_the_tokens: "?argument changed",
-        leak_of_the_source: "?the source changed",
-        lambda *_: True: "?always True",
-        lambda *_: False: "?always False",
+        leak_with(modes=(False,)): "a mask in use only: no leak was found",  # evaluation mode only
+        leak_with(
+            modes=(True,)
+        ): "a mask in training only: no leak was found",  # training mode only
+        leak_with(
+            seed=False
+        ): "a right model with dropout: a leak was found",  # dropout taken for a leak
+        leak_with(
+            near=True
+        ): "a first position that sees the last but one: no leak was found",  # next token only
+        leak_with(
+            last=True
+        ): "a first position that sees the last but one: no leak was found",  # last token only
+        leak_with(own=1): "a right model: a leak was found",  # the own token
+        leak_with(restore=False): "the model was left in another mode",  # mode not restored
+        leak_with(
+            change=lambda tokens: tokens
+        ): "no mask at all: no leak was found",  # nothing changed
+        leak_in_the_tokens: "argument 4 was changed",
+        leak_of_the_source: "a right model: a leak was found",  # the source changed
+        leak_with(modes=(None,)): "a mask in training only: no leak was found",  # the mode it has
+        leak_of_the_best_word: "a mask in training only: no leak was found",  # the likeliest word only
+        lambda *inputs: (
+            not leak_with()(*inputs)
+        ): "a right model: a leak was found",  # the wrong way round
+        lambda *_: True: "a right model: a leak was found",  # always True
+        lambda *_: False: "no mask at all: no leak was found",  # always False
     },
 }
