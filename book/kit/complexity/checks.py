@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -55,13 +56,15 @@ def check_dilated_path(layers: Callable[[int, int], int]) -> Steps:
 
         return path_length(stack, n, 2, at_most=20)
 
-    mistakes = {
+    def by(log: Callable[[float], float], n: int, k: int) -> int:
+        return math.ceil(log(n) / log(k))
+
+    mistakes: dict[str, Callable[[int, int], int]] = {
         "the steps grow by k": lambda n, k: -(-(n - 1) // (k - 1)),
         "k**layers positions are enough for n": lambda n, k: seen(n + 1, k),
     }
     for log in (math.log, math.log2, math.log10):
-        rounding = f"a rounding error of {log.__name__} rounds a power of k up"
-        mistakes[rounding] = lambda n, k, log=log: math.ceil(log(n) / log(k))
+        mistakes[f"a rounding error of {log.__name__} rounds a power of k up"] = partial(by, log)
     powers = [(3, 3), (125, 5), (243, 3), (512, 8)]
     sizes = [(2, 3), *((n + more, k) for n, k in powers for more in (0, 1))]
     require_cases(layers, seen, sizes, mistakes)

@@ -23,6 +23,7 @@ from kit.shared.checks import (
     gap,
     require,
     require_close,
+    short,
 )
 from lib.attention import MultiHeadAttention
 from lib.masks import causal_mask
@@ -42,23 +43,20 @@ def check_mended_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Steps
             return query, key  # the answer compares them itself
 
         def weigh(self, pair, mask):
-            sizes = len(pair[0]), 1, pair[0].shape[-2], pair[1].shape[-2]
+            query, key = pair
+            sizes = len(query), 1, query.shape[-2], key.shape[-2]
             mask = torch.ones(sizes) > 0 if mask is None else mask.expand(sizes)
             try:
-                return expect(weigh(*pair, mask), Tensor, "a tensor of weights")
+                return expect(weigh(query, key, mask), Tensor, "a tensor of weights")
             except CheckFailed as failed:
                 raise (failed.__cause__ or failed) from None  # a finding tells what stopped it
 
     query, key = torch.ones(1, 1, 1, 4), torch.tensor([-5e4, 0.0])[:, None].expand(1, 1, 2, 4)
     alone = weigh(query, key, torch.tensor([[[[True, False]]]]))
     check_attention_layer(Around, only=("weights", "spread", "half")).insist()
-    told = (
-        "weights: the one key that may be seen, with a score of -100,000, must have all the weight"
-    )
-    want = torch.tensor([[[[1.0, 0.0]]]])
-    require_close(
-        alone, want, f"{told}: the filler must lie below every score; got {alone.tolist()}"
-    )
+    told = "weights: one key may be seen, its score is -100,000: expected 1 and 0, got "
+    told += f"{short(alone[0, 0, 0])}; the filler must lie below every score"
+    require_close(alone, torch.eye(2)[None, None, :1], told)
     yield from ("weights", "spread", "half")
 
 

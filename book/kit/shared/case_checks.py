@@ -52,8 +52,8 @@ def _plain(value: Any) -> Any:
 
 def _same(one: Any, other: Any) -> bool:
     """Close to the digits of float32; what is no number on both sides is the same."""
-    pair = [torch.as_tensor(x, dtype=torch.float64) for x in (one, other)]
-    return pair[0].shape == pair[1].shape and torch.allclose(*pair, CLOSE, CLOSE, equal_nan=True)
+    a, b = (torch.as_tensor(x, dtype=torch.float64) for x in (one, other))
+    return a.shape == b.shape and torch.allclose(a, b, CLOSE, CLOSE, equal_nan=True)
 
 
 def _shown(value: Any) -> str:

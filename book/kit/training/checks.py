@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kit.shared.checks import (
+    CheckFailed,
     Steps,
     check,
     expect,
@@ -99,13 +100,15 @@ def check_linear_schedule(make: Callable[[int, int], Callable[[int], float]]) ->
         values = [factor(step) for step in range(steps + 3)]
         wrong = [v for v in values if not isinstance(v, int | float)]
         require(not wrong, f"{where}: expected numbers, got {wrong[:1]}")
-        require(values[0] > 0, f"{where}: the rate of step 0 is {values[0]}: nothing is learnt")
+        require(
+            bool(values[0] > 0), f"{where}: the rate of step 0 is {values[0]}: nothing is learnt"
+        )
         for step, got in enumerate(values):
             want = max(0.0, (steps - step) / (steps - warmup))
             if step < warmup:
                 want = (step + 1) / warmup
             otherwise = f"{where}: expected {want:.4f} at step {step}, got {got}"
-            require(abs(got - want) < 1e-9, otherwise)
+            require(bool(abs(got - want) < 1e-9), otherwise)
         backwards = [factor(step) for step in reversed(range(steps + 3))]
         order = f"{where}: asked from the last step to the first, factor(step) gives other numbers"
         require(backwards[::-1] == values, f"{order}: it must look at nothing but the step")
@@ -134,7 +137,6 @@ def check_accumulation(loop: Callable[..., object]) -> Steps:
                 f"{where}: expected the rate schedule({k}) = {_rate(k):.4f}, got {rate:.4f}; "
                 "the schedule counts updates, from 0, and is heard before the step",
             )
-            require(got is not None, f"{where}: there is no gradient")
             group = parts[k * accumulate : (k + 1) * accumulate]
             losses = [table[part.target_in] for part in group], [part.target_out for part in group]
             want = _gradient(_mean_loss(*losses), table)
@@ -154,23 +156,29 @@ def check_accumulation(loop: Callable[..., object]) -> Steps:
     yield "the gradient is that of one big batch, and nothing is left from the update before"
 
 
-class _Next(nn.Embedding):
+class _Next(nn.Module):
     """Logits for the next token from the last token alone: enough to have gradients."""
 
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(normal(VOCAB, VOCAB))
+
     def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
-        return super().forward(target_in)  # (batch, time, vocab)
+        return self.table[target_in]  # (batch, time, vocab)
 
 
 def _updates(loop: Callable[..., object], accumulate: int, most: int) -> list[tuple]:
     """Run the reader's loop. Of each update: the rate, the weights before it, the gradient."""
-    model, parts, seen = _Next.from_pretrained(normal(VOCAB, VOCAB), freeze=False), _parts(), []
+    model, parts, seen = _Next(), _parts(), list[tuple]()
     optimizer = torch.optim.SGD(model.parameters(), lr=123.0)
 
     def look(*_: object) -> None:
         require(len(seen) < most, f"accumulate={accumulate}: expected {most} updates, got more")
-        rate, gradient = optimizer.param_groups[0]["lr"], model.weight.grad
-        before = model.weight.detach() + (0 if gradient is None else rate * gradient)
-        seen.append((rate, before.requires_grad_(), None if gradient is None else gradient.clone()))
+        rate, gradient = optimizer.param_groups[0]["lr"], model.table.grad
+        if gradient is None:
+            raise CheckFailed(f"accumulate={accumulate}: there is no gradient")
+        before = (model.table + rate * gradient).detach().requires_grad_()
+        seen.append((rate, before, gradient.clone()))
 
     optimizer.register_step_post_hook(look)  # after a closure, if there is one
     loop(model, optimizer, parts, _rate, accumulate)

@@ -143,7 +143,9 @@ def loss_by_masks(logits, targets):
 def loss_of_sentences(logits, targets):
     """The mean of the sentences' means."""
     rows = [
-        (x[None], y[None]) for xs, ys in zip(logits, targets, strict=True) for x, y in zip(xs, ys)
+        (x[None], y[None])
+        for xs, ys in zip(logits, targets, strict=True)
+        for x, y in zip(xs, ys, strict=True)
     ]
     return sum(token_loss(x, y) for x, y in rows) / len(rows)
 
@@ -473,7 +475,7 @@ WRONG = {
         lambda rows: (
             torch.cat([torch.full((len(rows), 1), BOS), padded(rows)], 1),
             torch.cat([padded(rows), torch.full((len(rows), 1), EOS)], 1),
-        ): "target_out: expected [7, 9, 8, 2, 0, 0], got [7, 9, 8, 0, 0, 2]",  # EOS behind the padding
+        ): "target_out: expected [7, 9, 8, 2, 0, 0], got [7, 9, 8, 0, 0, 2]",  # EOS at the very end
         shift_by_appending: "argument 1 was changed",
         shift_by_filling_up: "argument 1 was changed",
         shift_to_floats: "expected whole numbers (torch.int64)",
@@ -514,7 +516,7 @@ WRONG = {
         loss_with(whole=torch.numel): "padding counts below the line",  # divided by all places
         loss_with(
             per_place, torch.numel
-        ): "expected 2.8865, the mean over all real tokens, got 4.8368",  # padding above the line and not below
+        ): "expected 2.8865, the mean over all real tokens, got 4.8368",  # padding above the line
         loss_with(
             share=torch.numel, whole=torch.numel
         ): "expected 2.8865, the mean over all real tokens, got 2.8704",  # weighted by places
@@ -534,12 +536,12 @@ WRONG = {
             lambda x, y: token_loss(x, y.where(y != EOS, PAD))
         ): "expected 2.8865, the mean over all real tokens, got 2.9284",  # EOS costs nothing
         loss_that_marks_padding: "argument 2 was changed",
-        loss_of_sentences: "expected 2.8865, the mean over all real tokens, got 2.9065",  # mean of sentences
+        loss_of_sentences: "expected 2.8865, the mean over all real tokens, got 2.9065",
         lambda *both: loss_of_the_joined(
             *both
         ).exp(): "expected 2.8865, the mean over all real tokens, got 17.9305",  # perplexity
         lambda logits, targets: (
-            sum(token_loss(x, y).item() * count_of(y) for x, y in zip(logits, targets))
+            sum(token_loss(x, y).item() * count_of(y) for x, y in zip(logits, targets, strict=True))
             / sum(map(count_of, targets))
         ): "a float has no gradient",  # a float without a gradient
     },
@@ -573,7 +575,7 @@ WRONG = {
         ): "expected 0.9896 at step 8",  # never falls
         lambda steps, warmup: (
             lambda step: min((step + 1) / warmup, max(0.0, (steps - step) / (steps - warmup)))
-        ): "your function raised ZeroDivisionError: division by zero",  # division by zero without warm-up
+        ): "your function raised ZeroDivisionError: division by zero",
         lambda steps, warmup: (
             lambda step: min((step + 1) / max(1, warmup), max(0.0, (steps - step) / steps))
         ): "expected 1.0000 at step 6",  # lower of two lines: no full rate
@@ -617,10 +619,10 @@ WRONG = {
         in_parts(by_step, by_sentences): "the parts count by their sentences",
         loop_on_padding: "PAD is taken for a word",  # padding
         loop_that_eats_the_list: "argument 3 was changed",
-        loop_that_clips: "accumulate=1, update 0: the gradient is not that of one big batch",  # clipped
-        loop_that_clears_each: "accumulate=2, update 0: the gradient is not that of one big batch",  # only the last part
+        loop_that_clips: "accumulate=1, update 0: the gradient is not that of one big batch",
+        loop_that_clears_each: "accumulate=2, update 0: the gradient is not that of one big batch",
         loop_that_marks_padding: "the batches were changed",  # batches changed
-        loop_that_clears_too_late: "accumulate=1, update 0: there is no gradient",  # no gradient left
+        loop_that_clears_too_late: "accumulate=1: there is no gradient",
         lambda model, optimizer, parts, schedule, accumulate: (
             optimizer.step()
         ): "expected 6 updates for 6 parts, got 1",  # nothing

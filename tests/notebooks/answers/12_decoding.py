@@ -270,7 +270,9 @@ def precision(prediction, reference, n):
 
 
 def precision_by_crossing_out(prediction, reference, n):
-    said, left = (list(zip(*(w[i:] for i in range(n)))) for w in (prediction, reference))
+    said, left = (
+        list(zip(*(words[i:] for i in range(n)), strict=False)) for words in (prediction, reference)
+    )
     found = 0
     for gram in said:
         if gram in left:
@@ -404,7 +406,7 @@ WRONG = {
         greedy_with(more=1): "max_length is 2",  # one too many
         greedy_with(ever=False): "all have ended after four steps",  # ended is forgotten
         greedy_in_the_source: "argument 2 was changed",
-        greedy_from_whole_rows: "model.start must get source and source_lengths as they are",  # source lengths
+        greedy_from_whole_rows: "model.start must get source and source_lengths as they are",
         lambda *inputs: (
             greedy_with()(*inputs).T
         ): "expected (batch, time) with a batch of 3",  # (time, batch)
@@ -479,7 +481,7 @@ WRONG = {
         fills_with(0.0): "expected [0, 1, 0, 0, 0]",  # filled with 0
         fills_with(1e-10): "expected [0, 1, 0, 0, 0]",  # filled with a small number
         fills_with(-9.0): "expected [0, 1, 0, 0, 0]",  # small but not 0
-        temperature_after_softmax: "expected [0, 0.7191, 0, 0.2809, 0], got [0, 1, 0, 0, 0]",  # temperature after softmax
+        temperature_after_softmax: "expected [0, 0.7191, 0, 0.2809, 0], got [0, 1, 0, 0, 0]",
         not_shared_out: "expected [0, 1, 0, 0, 0], got [0, 0.4, 0, 0, 0]",  # sum below 1
         nucleus_before_temperature: "first the temperature, then the nucleus",  # order
         left_sorted: "expected [0, 1, 0, 0, 0], got [1, 0, 0, 0, 0]",  # sorted

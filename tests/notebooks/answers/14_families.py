@@ -47,7 +47,7 @@ def masking_by_python(rows, n_vocab):
 
 
 def masking_by_one_draw(rows, n_vocab):
-    """One number for each place decides: below 0.12 a mask, below 0.135 a word, below 0.15 stays."""
+    """One number decides: below 0.12 a mask, below 0.135 a word, below 0.15 the word itself."""
     draw = torch.rand(rows.shape).masked_fill(rows <= EOS, 1.0)
     inputs = rows.masked_fill(draw < 0.12, MASK)
     others = torch.randint_like(rows, MASK + 1, n_vocab)
@@ -317,16 +317,12 @@ WRONG = {
         ): "expected 15 % of the words to be asked for, got 85.1%",  # the others are asked
         mixture(
             asked=lambda rows, inputs, chosen: (rows > EOS) & (torch.rand(rows.shape) < 0.15)
-        ): "a token that is not asked for was changed: choose once, then decide among the chosen",  # drawn twice
-        mixture(
-            first=0
-        ): "the random words must be numbers from MASK + 1 to n_vocab - 1",  # special tokens as random words
+        ): "a token that is not asked for was changed: choose once, then decide among the chosen",
+        mixture(first=0): "the random words must be numbers from MASK + 1 to n_vocab - 1",
         mixture(
             first=MASK
         ): "the random words must be numbers from MASK + 1 to n_vocab - 1",  # MASK as random word
-        mixture(
-            more=1
-        ): "the random words must be numbers from MASK + 1 to n_vocab - 1",  # a word beyond the vocabulary
+        mixture(more=1): "the random words must be numbers from MASK + 1 to n_vocab - 1",
         mixture(
             share=0.45
         ): "expected 15 % of the words to be asked for, got 44.9%",  # three times as many
@@ -336,7 +332,7 @@ WRONG = {
         fates_on_top_of_each_other: "expected 80 % of those asked for to become MASK",  # 72 %
         masking_in_place: "argument 1 was changed",
         masking_in_the_rows: "argument 1 was changed",
-        same_columns: "the same places are chosen in each row: draw for each token",  # the same columns in each row
+        same_columns: "the same places are chosen in each row: draw for each token",
         lambda rows, n_vocab: (
             (both := mixture()(rows, n_vocab))[0],
             both[1].masked_fill(both[1] == PAD, -100),
@@ -348,7 +344,7 @@ WRONG = {
             x.float() for x in mixture()(rows, n_vocab)
         ): "expected whole numbers (torch.int64)",  # floats
         same_each_time: "the same tokens are hidden at each call: draw anew",  # the same each time
-        one_word_for_all: "the random words are a few: draw one for each token",  # one random word for all
+        one_word_for_all: "the random words are a few: draw one for each token",
     },
     "split_c_attn": {
         lambda weight, bias: list(
@@ -358,19 +354,19 @@ WRONG = {
             (weight.T.reshape(len(weight), 3, -1)[:, i], bias.chunk(3)[i]) for i in range(3)
         ]: "q takes every third column: q, k and v stand side by side, one after another",
         lambda weight, bias: [
-            (w, b) for w, b in zip(weight.reshape(3, len(weight), -1), bias.chunk(3))
-        ]: "the weight of q is not columns 0 to 5 of W, transposed; the order is q, k, v",  # cut without the axes
+            (w, b) for w, b in zip(weight.reshape(3, len(weight), -1), bias.chunk(3), strict=False)
+        ]: "the weight of q is not columns 0 to 5 of W, transposed; the order is q, k, v",
         lambda weight, bias: [
             (weight[:, i::3].T, bias[i::3]) for i in range(3)
         ]: "q takes every third column: q, k and v stand side by side, one after another",
         lambda weight, bias: thirds(
             weight, bias, (1, 0, 2)
-        ): "the weight of q is not columns 0 to 5 of W, transposed; the order is q, k, v",  # keys first
+        ): "the weight of q is not columns 0 to 5 of W, transposed; the order is q, k, v",
         lambda weight, bias: thirds(
             weight, bias, (2, 1, 0)
-        ): "the weight of q is not columns 0 to 5 of W, transposed; the order is q, k, v",  # values first
+        ): "the weight of q is not columns 0 to 5 of W, transposed; the order is q, k, v",
         lambda weight, bias: [
-            (w.T, torch.zeros_like(b)) for w, b in zip(weight.chunk(3, 1), bias.chunk(3))
+            (w, torch.zeros_like(b)) for w, b in thirds(weight, bias)
         ]: "the bias of q is not columns 0 to 5 of b; the order is q, k, v",  # bias lost
         lambda weight, bias: [
             (w.T, bias) for w in weight.chunk(3, dim=1)
@@ -389,7 +385,7 @@ WRONG = {
         ): "expected three pairs (weight, bias)",  # a dictionary
         lambda weight, bias: [
             (w.round(decimals=2), b) for w, b in thirds(weight, bias)
-        ]: "the weight of q is not columns 0 to 5 of W, transposed; the order is q, k, v",  # rounded
+        ]: "the weight of q is not columns 0 to 5 of W, transposed; the order is q, k, v",
         transposed_in_place: "argument 1 was changed",
     },
     "share_heads": {
@@ -418,7 +414,7 @@ WRONG = {
         ): "features of one head were averaged",  # features mixed
         lambda weight, n_heads, n_groups: (
             grouped(lambda heads: heads.sum(1))(weight, n_heads, n_groups) / n_groups
-        ): "6 heads in 6 groups: expected the mean of each group's heads",  # divided by the number of groups
+        ): "6 heads in 6 groups: expected the mean of each group's heads",
         grouped(
             lambda heads: heads[:, -1]
         ): "6 heads in 1 groups: expected the mean of each group's heads",  # last head

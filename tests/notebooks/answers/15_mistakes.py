@@ -625,7 +625,7 @@ WRONG = {
         ): "its heads are cut and joined by reshape alone: transpose between",  # split by reshape
         layer_with(
             by_reshape=(True, False)
-        ): "its heads are cut by reshape alone: transpose (batch, time, heads, d_k)",  # split by reshape
+        ): "its heads are cut by reshape alone: transpose (batch, time, heads, d_k)",
         layer_with(
             by_reshape=(False, True)
         ): "its heads are joined by reshape alone: transpose them back",
@@ -670,9 +670,9 @@ WRONG = {
             lambda d_model, max_length: torch.zeros(max_length, d_model)
         ): "two positions have the same code",  # zeros
         TrainedPositions: "['table'] would be trained: what is fixed is a buffer",
-        PositionsTimesTheRoot: "what is added depends on x: x + table, and nothing else",  # x is changed
+        PositionsTimesTheRoot: "what is added depends on x: x + table, and nothing else",
         PositionsAlone: "what is added depends on x: x + table, and nothing else",  # x is not added
-        PositionsThatDropOut: "what is added depends on x: x + table, and nothing else",  # drops out
+        PositionsThatDropOut: "what is added depends on x: x + table, and nothing else",
         PositionsInPlace: "an input was changed",
     },
     "finds_leak": {
@@ -697,7 +697,7 @@ WRONG = {
         leak_in_the_tokens: "argument 4 was changed",
         leak_of_the_source: "a right model: a leak was found",  # the source changed
         leak_with(modes=(None,)): "a mask in training only: no leak was found",  # the mode it has
-        leak_of_the_best_word: "a mask in training only: no leak was found",  # the likeliest word only
+        leak_of_the_best_word: "a mask in training only: no leak was found",
         lambda *inputs: (
             not leak_with()(*inputs)
         ): "a right model: a leak was found",  # the wrong way round
