@@ -47,7 +47,8 @@ class _Elementwise(TorchDispatchMode):
         kwargs: Mapping[str, object] | None = None,
     ) -> object:
         result = function(*args, **(kwargs or {}))
-        is_elementwise = torch.Tag.pointwise in function.tags
+        is_copy = function.overloadpacket in (torch.ops.aten.clone, torch.ops.aten.copy_)
+        is_elementwise = torch.Tag.pointwise in function.tags and not is_copy
         if is_elementwise and isinstance(result, Tensor) and result.is_floating_point():
             self.total += result.numel()
         return result
