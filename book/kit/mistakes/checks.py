@@ -78,12 +78,12 @@ MISTAKEN_LAYERS = {
 
 
 @check("mended layer")
-@torch.no_grad()
 def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Steps:
     """Check make(d_in, n_heads, d_out), self-attention whose matrices are w_q, w_k, w_v and w_o."""
     torch.manual_seed(0)
     x, layer, right = normal(2, 5, 12), make(12, 3, 20), MultiHeadAttention(12, 3, d_out=20)
-    first, second = layer(x), layer(x)
+    with torch.no_grad():
+        first, second = layer(x), layer(x)
     shape = tuple(first.shape) if isinstance(first, Tensor) else first
     require(shape == (2, 5, 20), f"expected (2, 5, 20), got {shape}")
     yield "sizes"
@@ -96,7 +96,7 @@ def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Steps:
     outputs = []
     for other in (right, *(wrong(12, 3, 20) for wrong in MISTAKEN_LAYERS.values())):
         other.load_state_dict(layer.state_dict())
-        outputs.append(other(x))
+        outputs.append(other(x).detach())
     told = f"copied: the same weights give another output, by {gap(first, outputs[0]):.2g}"
     named = (f"{told}; {meaning}" for meaning in MISTAKEN_LAYERS)
     require_close(first, outputs[0], told, dict(zip(named, outputs[1:], strict=True)), CLOSE)
