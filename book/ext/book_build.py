@@ -15,6 +15,7 @@ from ext import (
     book_mathml,
     book_meta,
     book_pages,
+    book_reader,
     book_runs,
     book_widgets,
 )
@@ -32,8 +33,10 @@ def finish(app, exception) -> None:
         partial(book_pages.place_images, sizes=book_images.picture_sizes(out)),
         partial(book_pages.keep_used, options=options),
         partial(book_pages.link_pdf, size=book_pages.pdf_size(out)),
+        book_reader.link_colab,
     )
     book_fonts.cut_all(out / "_static", book_pages.rewrite(out, steps))
+    book_reader.write_downloads(Path(app.srcdir), out)
     book_meta.write_sitemap(out, app.config.html_baseurl, app.env.found_docs)
 
 

@@ -1,0 +1,153 @@
+"""Where things stand in the published book and outside it, for what is read away from its pages.
+
+A chapter that is opened as a notebook has no pages beside it. So a link leads to the published
+page, a citation to the paper itself where its DOI or its number at arXiv is known.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
+from urllib.parse import urljoin
+
+import yaml
+from docutils.nodes import make_id
+from pybtex.database import Entry, Person, parse_file
+from pybtex.richtext import Text
+
+BIBLIOGRAPHY, GLOSSARY = "book/bibliography", "book/glossary"
+ARXIV = re.compile(r"arXiv:\s*(\d{4}\.\d{4,5})", re.IGNORECASE)
+LABEL = re.compile(
+    r"^\((?P<target>[\w:.-]+)\)=\s*$|^:(?:label|name): *(?P<option>[\w:.-]+)\s*$"
+    r"|^\$\$ *\((?P<equation>[\w:.-]+)\)\s*$",
+    re.MULTILINE,
+)
+
+
+class UnknownMarkup(ValueError):
+    """Something in a chapter that plain Markdown has no form for, or that leads nowhere."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A labelled place: its page and its anchor there, and the text of the heading below it."""
+
+    page: str
+    anchor: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Places:
+    """The book in the folder `root`, with the settings of its `_config.yml`."""
+
+    root: Path
+
+    @cached_property
+    def config(self) -> dict:
+        return yaml.safe_load((self.root / "_config.yml").read_text(encoding="utf-8"))
+
+    @property
+    def base(self) -> str:
+        return self.config["html"]["baseurl"]
+
+    @property
+    def repository(self) -> str:
+        return self.config["repository"]["url"]
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        """The entries of the bibliography by their keys."""
+        files = (self.root / name for name in self.config["bibtex_bibfiles"])
+        return {key: entry for file in files for key, entry in parse_file(file).entries.items()}
+
+    def sources(self) -> Iterator[Path]:
+        """The files of the pages that stand in the contents."""
+        contents = yaml.safe_load((self.root / "_toc.yml").read_text(encoding="utf-8"))
+        files = [entry["file"] for part in contents["parts"] for entry in part["chapters"]]
+        for file in [contents["root"], *files]:
+            yield from self.root.glob(f"{file}.*")
+
+    @cached_property
+    def labels(self) -> dict[str, Place]:
+        """Each label of the book and the place that it names."""
+        found = {}
+        for path in self.sources():
+            text = path.read_text(encoding="utf-8")
+            if path.suffix == ".ipynb":
+                cells = json.loads(text)["cells"]
+                text = "\n\n".join(
+                    "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"
+                )
+            page = str(path.relative_to(self.root).with_suffix("").as_posix())
+            for match in LABEL.finditer(text):
+                name = match[match.lastgroup]
+                prefix = "equation-" if match["equation"] else ""
+                heading = re.match(r"\s*#+ (.*)", text[match.end() :])
+                title = heading.group(1) if heading else ""
+                found[name] = Place(page, prefix + make_id(name), title)
+        return found
+
+    def address(self, page: str, anchor: str = "") -> str:
+        """Where a page, or a place on it, is published."""
+        return urljoin(self.base, f"{page}.html") + (f"#{anchor}" if anchor else "")
+
+    def follow(self, link: str, page: str) -> str:
+        """Where a link on a page of the book leads, as an address that holds everywhere.
+
+        Errors: UnknownMarkup for a link to a file that is no page.
+        """
+        if re.match(r"[a-z]+:", link):
+            return link
+        path, _, anchor = link.partition("#")
+        target = PurePosixPath(normpath(PurePosixPath(page).parent / path)) if path else None
+        if target is None:
+            return self.address(page, anchor)
+        if target.suffix not in (".md", ".ipynb") or not (self.root / target).is_file():
+            raise UnknownMarkup(f"expected a link to a page of the book, got {link!r}")
+        return self.address(str(target.with_suffix("")), anchor)
+
+    def place(self, label: str) -> Place:
+        """What a label names. Errors: UnknownMarkup for a label that stands on no page."""
+        if label not in self.labels:
+            raise UnknownMarkup(f"expected a label of the book, got {label!r}")
+        return self.labels[label]
+
+    def paper(self, key: str) -> str:
+        """Where a cited work can be read: its DOI, arXiv, an address, or our own list of sources."""
+        fields = self.entries[key].fields
+        if "doi" in fields:
+            return f"https://doi.org/{fields['doi']}"
+        preprint = fields.get("eprint") or next(iter(ARXIV.findall(fields.get("note", ""))), None)
+        if preprint:
+            return f"https://arxiv.org/abs/{preprint}"
+        return fields.get("url") or self.address(BIBLIOGRAPHY)
+
+    def cite(self, keys: str, in_text: bool) -> str:
+        """Citations as links: "A and B (2017)" in the text, else "(A and B, 2017; C, 2019)".
+
+        Args: keys, separated by commas. Errors: UnknownMarkup for a key without an entry.
+        """
+        links = []
+        for key in keys.replace(" ", "").split(","):
+            if key not in self.entries:
+                raise UnknownMarkup(f"expected a key of the bibliography, got {key!r}")
+            entry = self.entries[key]
+            names, year = authors(entry.persons["author"]), entry.fields["year"]
+            text = f"{names} ({year})" if in_text else f"{names}, {year}"
+            links.append(f"[{text}]({self.paper(key)})")
+        return ", ".join(links) if in_text else f"({'; '.join(links)})"
+
+
+def last_name(person: Person) -> str:
+    parts = person.prelast_names + person.last_names
+    return " ".join(str(Text.from_latex(part)) for part in parts)
+
+
+def authors(persons: list[Person]) -> str:
+    """As the book's pages name them: both of two authors, the first of more."""
+    names = [last_name(person) for person in persons]
+    return f"{names[0]} et al." if len(names) > 2 else " and ".join(names)
