@@ -6,7 +6,6 @@ page, a citation to the paper itself where its DOI or its number at arXiv is kno
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -18,13 +17,10 @@ from docutils.nodes import make_id
 from pybtex.database import Entry, Person, parse_file
 from pybtex.richtext import Text
 
+from ext.book_myst import labels
+
 BIBLIOGRAPHY, GLOSSARY = "book/bibliography", "book/glossary"
 ARXIV = re.compile(r"arXiv:\s*(\d{4}\.\d{4,5})", re.IGNORECASE)
-LABEL = re.compile(
-    r"^\((?P<target>[\w:.-]+)\)=\s*$|^:(?:label|name): *(?P<option>[\w:.-]+)\s*$"
-    r"|^\$\$ *\((?P<equation>[\w:.-]+)\)\s*$",
-    re.MULTILINE,
-)
 
 
 class UnknownMarkup(ValueError):
@@ -33,7 +29,7 @@ class UnknownMarkup(ValueError):
 
 @dataclass(frozen=True)
 class Place:
-    """A labelled place: its page and its anchor there, and the text of the heading below it."""
+    """A labelled place: its page and its anchor there, and its title, if it has one."""
 
     page: str
     anchor: str
@@ -64,32 +60,31 @@ class Places:
         files = (self.root / name for name in self.config["bibtex_bibfiles"])
         return {key: entry for file in files for key, entry in parse_file(file).entries.items()}
 
-    def sources(self) -> Iterator[Path]:
-        """The files of the pages that stand in the contents."""
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The Markdown of each page that stands in the contents."""
         contents = yaml.safe_load((self.root / "_toc.yml").read_text(encoding="utf-8"))
-        files = [entry["file"] for part in contents["parts"] for entry in part["chapters"]]
-        for file in [contents["root"], *files]:
-            yield from self.root.glob(f"{file}.*")
+        pages = [entry["file"] for part in contents["parts"] for entry in part["chapters"]]
+        return {page: markdown(self.root, page) for page in [contents["root"], *pages]}
 
     @cached_property
     def labels(self) -> dict[str, Place]:
         """Each label of the book and the place that it names."""
-        found = {}
-        for path in self.sources():
-            text = path.read_text(encoding="utf-8")
-            if path.suffix == ".ipynb":
-                cells = json.loads(text)["cells"]
-                text = "\n\n".join(
-                    "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"
-                )
-            page = str(path.relative_to(self.root).with_suffix("").as_posix())
-            for match in LABEL.finditer(text):
-                name = match[match.lastgroup]
-                prefix = "equation-" if match["equation"] else ""
-                heading = re.match(r"\s*#+ (.*)", text[match.end() :])
-                title = heading.group(1) if heading else ""
-                found[name] = Place(page, prefix + make_id(name), title)
+        return {
+            name: Place(page, make_id(anchor), title)
+            for page, text in self.texts.items()
+            for name, (anchor, title) in labels(text).items()
+        }
+
+    def document(self, name: str, page: str) -> str:
+        """The page that `name` means on a page. Errors: UnknownMarkup if there is none."""
+        found = normpath(name.lstrip("/") if name[0] == "/" else PurePosixPath(page).parent / name)
+        if found not in self.texts:
+            raise UnknownMarkup(f"expected a page of the book, got {name!r}")
         return found
+
+    def title(self, page: str) -> str:
+        return re.search(r"^# +(.*)", self.texts[page], re.MULTILINE)[1]
 
     def address(self, page: str, anchor: str = "") -> str:
         """Where a page, or a place on it, is published."""
@@ -103,12 +98,10 @@ class Places:
         if re.match(r"[a-z]+:", link):
             return link
         path, _, anchor = link.partition("#")
-        target = PurePosixPath(normpath(PurePosixPath(page).parent / path)) if path else None
-        if target is None:
-            return self.address(page, anchor)
-        if target.suffix not in (".md", ".ipynb") or not (self.root / target).is_file():
+        name, _, suffix = path.rpartition(".")
+        if path and suffix not in ("md", "ipynb"):
             raise UnknownMarkup(f"expected a link to a page of the book, got {link!r}")
-        return self.address(str(target.with_suffix("")), anchor)
+        return self.address(self.document(name, page) if path else page, anchor)
 
     def place(self, label: str) -> Place:
         """What a label names. Errors: UnknownMarkup for a label that stands on no page."""
@@ -117,7 +110,7 @@ class Places:
         return self.labels[label]
 
     def paper(self, key: str) -> str:
-        """Where a cited work can be read: its DOI, arXiv, an address, or our own list of sources."""
+        """Where a work can be read: by DOI, at arXiv, at its address, else our list of sources."""
         fields = self.entries[key].fields
         if "doi" in fields:
             return f"https://doi.org/{fields['doi']}"
@@ -140,6 +133,15 @@ class Places:
             text = f"{names} ({year})" if in_text else f"{names}, {year}"
             links.append(f"[{text}]({self.paper(key)})")
         return ", ".join(links) if in_text else f"({'; '.join(links)})"
+
+
+def markdown(root: Path, page: str) -> str:
+    """The text of a page, of a chapter without its code."""
+    notebook = root / f"{page}.ipynb"
+    if not notebook.exists():
+        return (root / f"{page}.md").read_text(encoding="utf-8")
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
 
 
 def last_name(person: Person) -> str:

@@ -5,26 +5,17 @@ it stands: all else stays as it was written. What has no plain form here is an e
 reader ever sees raw markup.
 """
 
-import html
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 
 from docutils.nodes import make_id
-from docutils.parsers.rst import Directive
 from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
-from markdown_it.rules_inline import StateInline, image, link
 from markdown_it.token import Token
-from mdit_py_plugins.myst_role.index import myst_role
-from myst_parser.config.main import MdParserConfig
-from myst_parser.parsers.directives import parse_directive_text
-from myst_parser.parsers.mdit import create_md_parser
 
+from ext.book_myst import PARSER, Fence, directive
 from ext.book_places import GLOSSARY, Places, UnknownMarkup
 
-EXTENSIONS = {"amsmath", "attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"}
 # What every notebook program knows; a token's name without _open and _close.
 PLAIN_BLOCKS = {
     *("paragraph", "heading", "bullet_list", "ordered_list", "list_item", "blockquote", "hr"),
@@ -37,16 +28,12 @@ PLAIN_INLINES = {
 INSIDE_DOLLARS = {"align": "aligned", "gather": "gathered", "equation": ""}
 AMS = re.compile(r"\\begin\{(\w+)\*?\}(.*)\\end\{\1\*?\}\s*", re.DOTALL)
 TASK = re.compile(r"\s*\*([^*]+?)\.\*\s*")  # *Easy, 10 minutes, code.*
+LINK_TARGET = re.compile(r"\]\(<?([^\s<>()]*)[^\[\]]*\)$")  # also with a title behind it
 ROLE_TARGET = re.compile(r"(?P<text>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)
 
+HTML = MarkdownIt("commonmark")
+
 Edit = tuple[int, int, str]  # from here, to there, what stands there instead
-
-
-class AnyDirective(Directive):
-    """Lets MyST's parser take a directive's text apart, whatever the directive is."""
-
-    optional_arguments, final_argument_whitespace, has_content = 1, True, True
-    option_spec = {"label": str}  # noqa: RUF012
 
 
 @dataclass
@@ -57,31 +44,6 @@ class Chapter:
     page: str
     number: int
     exercises: dict[str, str] = field(default_factory=dict)
-
-
-def with_span(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    """The rule, noting in the token that it makes where in the text it was found."""
-
-    def spanned(state: StateInline, silent: bool) -> bool:
-        start, made = state.pos, len(state.tokens)
-        found = rule(state, silent)
-        if found and not silent:
-            token = next(t for t in state.tokens[made:] if t.type != "text")
-            token.meta = {**(token.meta or {}), "span": (start, state.pos)}
-        return found
-
-    return spanned
-
-
-def make_parser() -> MarkdownIt:
-    parser = create_md_parser(MdParserConfig(enable_extensions=EXTENSIONS), RendererHTML)
-    for name, rule in {"myst_role": myst_role, "link": link, "image": image}.items():
-        parser.inline.ruler.at(name, with_span(rule))
-    return parser
-
-
-PARSER = make_parser()
-HTML = MarkdownIt("commonmark")
 
 
 def to_plain(text: str, chapter: Chapter) -> str:
@@ -102,7 +64,10 @@ def to_plain(text: str, chapter: Chapter) -> str:
             continue
         new = block(token, chapter)
         if new is not None:
-            begin, end = starts[token.map[0]], min(starts[token.map[1]], len(text))
+            first, last = token.map
+            if token.type == "amsmath":  # its map leaves out the last line
+                last = first + token.content.strip().count("\n") + 1
+            begin, end = starts[first], min(starts[last], len(text))
             edits.append((begin, end, indented(new, text[begin:end])))
     for begin, end, new in sorted(edits, reverse=True):
         text = text[:begin] + new + text[end:]
@@ -112,21 +77,19 @@ def to_plain(text: str, chapter: Chapter) -> str:
 def indented(new: str, old: str) -> str:
     """The new lines where the old ones stood: as far to the right, and ended as they were.
 
-    Errors: UnknownMarkup if the old ones stand in a quotation.
+    Errors: UnknownMarkup if the old ones begin behind the mark of a list or a quotation.
     """
     margin = old[: len(old) - len(old.lstrip())]
-    if old.lstrip().startswith((">", "-", "*")):
-        raise UnknownMarkup(f"expected this on lines of its own, got {old.splitlines()[0]!r}")
+    if not old.lstrip().startswith(("`", ":", "$", "\\", "(", "%", "+")):
+        raise UnknownMarkup(f"expected lines of its own, got {old.splitlines()[0]!r}")
     end = "\n" if old.endswith("\n") else ""
     return "\n".join(f"{margin}{line}".rstrip() for line in new.split("\n")) + end
 
 
 def block(token: Token, chapter: Chapter) -> str | None:
     """What stands in the place of a block; None if it is plain already."""
-    if token.type in ("fence", "colon_fence"):
-        name = re.match(r"\{([\w:-]+)\}(.*)", token.info.strip())
-        if name:
-            return directive(name[1], name[2].strip(), token.content, chapter)
+    if fence := directive(token):
+        return convert(fence, chapter)
     if token.type == "math_block_label":
         return display(token.content)
     if token.type == "amsmath":
@@ -185,18 +148,16 @@ def replacements(token: Token, chapter: Chapter) -> Iterator[Edit]:
             yield *child.meta["span"], role(child.meta["name"], child.content, chapter)
         elif child.type in ("link_open", "image") and child.markup != "autolink":
             begin, end = child.meta["span"]
-            written = token.content[begin:end]
-            target = re.match(r"[^\s>)]*", written[written.rindex("](") + 2 :].lstrip("<"))[0]
-            at = begin + written.rindex(target, written.rindex("]("))
-            yield at, at + len(target), address(child.type, target, chapter)
+            found = LINK_TARGET.search(token.content, begin, end)
+            if not found:
+                raise UnknownMarkup(f"expected (address) in {token.content[begin:end]!r}")
+            yield *found.span(1), target(found[1], child.type == "image", chapter)
         elif kind not in PLAIN_INLINES | {"link"}:
             raise UnknownMarkup(f"no plain form for {kind} {child.content!r}")
 
 
-def address(kind: str, target: str, chapter: Chapter) -> str:
-    if kind == "image":
-        return picture(target, chapter)
-    return chapter.places.follow(target, chapter.page)
+def target(link: str, is_picture: bool, chapter: Chapter) -> str:
+    return picture(link, chapter) if is_picture else chapter.places.follow(link, chapter.page)
 
 
 def picture(path: str, chapter: Chapter) -> str:
@@ -215,83 +176,89 @@ def role(name: str, content: str, chapter: Chapter) -> str:
     if name in ("cite", "cite:p", "cite:t"):
         return places.cite(content, in_text=name == "cite:t")
     explicit = ROLE_TARGET.fullmatch(content)
-    text, target = (explicit["text"], explicit["target"]) if explicit else ("", content)
+    text, named = (explicit["text"], explicit["target"]) if explicit else ("", content)
     if name in ("ref", "numref", "eq"):
-        place = places.place(target)
+        place = places.place(named)
         text = text or (place.title if name == "ref" else "") or "here"
         return f"[{text}]({places.address(place.page, place.anchor)})"
     if name == "term":
-        return f"[{text or target}]({places.address(GLOSSARY, f'term-{make_id(target)}')})"
+        return f"[{text or named}]({places.address(GLOSSARY, f'term-{make_id(named)}')})"
     if name == "doc":
-        where = places.follow(f"{target}.md", chapter.page)
-        return f"[{text or target}]({where})"
+        page = places.document(named, chapter.page)
+        return f"[{text or places.title(page)}]({places.address(page)})"
     raise UnknownMarkup(f"no plain form for the role {{{name}}}")
 
 
 # --- directives -------------------------------------------------------------------------------
 
 
-def directive(name: str, first_line: str, content: str, chapter: Chapter) -> str:
+def convert(fence: Fence, chapter: Chapter) -> str:
     """A directive as plain Markdown.
 
     Errors: UnknownMarkup for a directive, or an option of one, without a plain form.
     """
-    if name not in DIRECTIVES:
-        raise UnknownMarkup(f"no plain form for the directive {{{name}}}")
-    parsed = parse_directive_text(AnyDirective, first_line, content, validate_options=False)
-    convert, options = DIRECTIVES[name]
-    unknown = sorted({*parsed.options} - options)
-    if unknown or parsed.warnings:
-        what = unknown or [warning.msg for warning in parsed.warnings]
-        raise UnknownMarkup(f"no plain form for options of {{{name}}}: {what}")
-    argument = (parsed.arguments or [""])[0]
-    return convert(argument, parsed.options, "\n".join(parsed.body), chapter)
+    if fence.name not in DIRECTIVES:
+        raise UnknownMarkup(f"no plain form for the directive {{{fence.name}}}")
+    form, options = DIRECTIVES[fence.name]
+    problems = fence.problems + sorted({*fence.options} - options)
+    if problems:
+        raise UnknownMarkup(f"no plain form for options of {{{fence.name}}}: {problems}")
+    return form(fence, chapter)
 
 
-def exercise(title: str, options: dict, body: str, chapter: Chapter) -> str:
+def exercise(fence: Fence, chapter: Chapter) -> str:
     """A heading with number, title, difficulty and minutes, then the task."""
     number = f"{chapter.number}.{len(chapter.exercises) + 1}"
-    chapter.exercises[options["label"]] = number
-    task = TASK.match(body)
+    chapter.exercises[fence.options.get("label", number)] = number
+    task = TASK.match(fence.body)
     if not task:
-        raise UnknownMarkup(f"expected *Difficulty, minutes.* at the head of exercise {title!r}")
-    facts = task[1][0].lower() + task[1][1:]
-    return f"### Exercise {number}: {title} ({facts})\n\n{to_plain(body[task.end() :], chapter)}"
+        raise UnknownMarkup(f"expected *Difficulty, minutes.* first in {fence.argument!r}")
+    facts, text = task[1][0].lower() + task[1][1:], fence.body[task.end() :]
+    return f"### Exercise {number}: {fence.argument} ({facts})\n\n{to_plain(text, chapter)}"
 
 
-def solution(label: str, options: dict, body: str, chapter: Chapter) -> str:
-    if label not in chapter.exercises:
-        raise UnknownMarkup(f"expected the label of an exercise above the solution, got {label!r}")
-    return folded(f"Solution of exercise {chapter.exercises[label]}", to_plain(body, chapter))
+def solution(fence: Fence, chapter: Chapter) -> str:
+    number = chapter.exercises.get(fence.argument)
+    if number is None:
+        raise UnknownMarkup(f"expected the label of an exercise above, got {fence.argument!r}")
+    return folded(f"Solution of exercise {number}", to_plain(fence.body, chapter))
 
 
-def hint(first: str, options: dict, body: str, chapter: Chapter) -> str:
-    return folded("Hint", to_plain(f"{first}\n{body}".strip(), chapter))
+def hint(fence: Fence, chapter: Chapter) -> str:
+    return folded("Hint", to_plain(whole(fence), chapter))
 
 
-def margin(title: str, options: dict, body: str, chapter: Chapter) -> str:
-    heading = f"**{title}**\n\n" if title else ""
-    return quoted(heading + to_plain(body, chapter))
+def margin(fence: Fence, chapter: Chapter) -> str:
+    heading = f"**{fence.argument}**\n\n" if fence.argument else ""
+    return quoted(heading + to_plain(fence.body, chapter))
 
 
-def admonition(title: str, options: dict, body: str, chapter: Chapter) -> str:
-    text = to_plain(body, chapter)
-    if "dropdown" in options.get("class", "").split():
-        return folded(title, text)
-    return quoted(f"**{title}**\n\n{text}")
+def admonition(fence: Fence, chapter: Chapter) -> str:
+    text = to_plain(fence.body, chapter)
+    if "dropdown" in fence.options.get("class", "").split():
+        return folded(fence.argument, text)
+    return quoted(f"**{fence.argument}**\n\n{text}")
 
 
-def named_admonition(name: str, first: str, options: dict, body: str, chapter: Chapter) -> str:
-    return admonition(name, options, f"{first}\n{body}".strip(), chapter)
+def named_admonition(fence: Fence, chapter: Chapter) -> str:
+    """A note, a tip and the like: its name is its title, its text begins beside it."""
+    title = fence.name.capitalize()
+    return admonition(fence._replace(argument=title, body=whole(fence)), chapter)
 
 
-def math(first: str, options: dict, body: str, chapter: Chapter) -> str:
-    return display(f"{first}\n{body}")
+def math(fence: Fence, chapter: Chapter) -> str:
+    return display(whole(fence))
 
 
-def figure(path: str, options: dict, body: str, chapter: Chapter) -> str:
+def figure(fence: Fence, chapter: Chapter) -> str:
     """The picture with its alt text, and the caption below it."""
-    return f"![{options.get('alt', '')}]({picture(path, chapter)})\n\n{to_plain(body, chapter)}".strip()
+    shown = f"![{fence.options.get('alt', '')}]({picture(fence.argument, chapter)})"
+    return f"{shown}\n\n{to_plain(fence.body, chapter)}".strip()
+
+
+def whole(fence: Fence) -> str:
+    """The text of a directive that has no argument: it may begin beside the name."""
+    return f"{fence.argument}\n{fence.body}".strip()
 
 
 def folded(title: str, text: str) -> str:
@@ -307,21 +274,22 @@ def quoted(text: str) -> str:
     for token in reversed(PARSER.parse("\n".join(lines))):
         if token.type in ("paragraph_open", "math_block"):
             begin, end = token.map
-            lines[begin:end] = [
-                " ".join([lines[begin].rstrip(), *map(str.strip, lines[begin + 1 : end])])
-            ]
+            first, *others = lines[begin:end]
+            lines[begin:end] = [" ".join([first.rstrip(), *map(str.strip, others)])]
     return "\n".join(f"> {line}".rstrip() for line in lines)
 
 
 NAMED = ("attention", "caution", "danger", "important", "note", "seealso", "tip", "warning")
+PICTURE = {"alt", "name", "width", "height", "scale", "align", "class"}
+# The form of each directive, and the options that change nothing here or that it heeds.
 DIRECTIVES = {
     "exercise": (exercise, {"label", "class"}),
-    "solution": (solution, {"class", "label"}),
+    "solution": (solution, {"label", "class"}),
     "hint": (hint, {"class"}),
     "margin": (margin, {"class"}),
     "admonition": (admonition, {"class", "name"}),
-    **{n: (partial(named_admonition, n.capitalize()), {"class", "name"}) for n in NAMED},
+    **{name: (named_admonition, {"class", "name"}) for name in NAMED},
     "math": (math, {"label", "name"}),
-    "figure": (figure, {"alt", "name", "width", "height", "scale", "align", "class"}),
-    "image": (figure, {"alt", "name", "width", "height", "scale", "align", "class"}),
+    "figure": (figure, PICTURE),
+    "image": (figure, PICTURE),
 }

@@ -26,10 +26,11 @@ COLAB = re.compile(
     r'(href="https://colab\.research\.google\.com/github/[^"]*/blob/)(?!notebooks/)[^"/]+/book/'
 )
 SETUP_NOTE = """\
-> **Run the next cell first.** Where Python finds the library of this book, the cell does nothing. \
-Elsewhere, as on Colab or where you have downloaded this notebook alone, it says so and then fetches \
+> **Run the next cell first.** It does nothing where Python finds the library of this book. \
+Elsewhere, as on Colab or where you have downloaded this notebook alone, it fetches \
 [the book]({repository}) into the folder `the-book` beside this notebook, and installs {packages} \
-into the Python that runs it. PyTorch, NumPy and matplotlib must be there already.
+into the Python that runs it. PyTorch, NumPy, matplotlib, scikit-learn and tqdm must be there \
+already, as they are on Colab.
 >
 > [This chapter on the web]({page}) needs no set-up: its widgets run in the page."""
 
