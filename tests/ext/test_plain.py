@@ -1,4 +1,4 @@
-"""MyST becomes plain Markdown: each form, in the place where it stood, and an error for the rest."""
+"""MyST becomes plain Markdown: each form where it stood, and an error for the rest."""
 
 from dataclasses import replace
 
@@ -49,7 +49,8 @@ def test_what_is_plain_stays_as_it_is(text, chapter):
             f"[Hochreiter and Schmidhuber, 1997]({Places(ROOT).paper('hochreiter1997long')}))",
         ),
         (
-            "See [3](03_attention_layer.ipynb), *[the end](06_masking.ipynb#summary)*,\n[n](notation.md).",
+            "See [3](03_attention_layer.ipynb), "
+            "*[the end](06_masking.ipynb#summary)*,\n[n](notation.md).",
             f"See [3]({BASE}book/03_attention_layer.html), "
             f"*[the end]({BASE}book/06_masking.html#summary)*,\n[n]({BASE}book/notation.html).",
         ),
@@ -149,7 +150,8 @@ def test_exercises_are_counted_through_the_cells_of_a_chapter(chapter):
         ("```{margin}\nA note on $x\n= y$ over\nlines.\n```", "> A note on $x = y$ over lines."),
         ("```{margin} Title\nA note.\n```", "> **Title**\n>\n> A note."),
         (
-            "````{admonition} Why\n```{math}\na\n```\n- one $b\n  c$\n- two\n\n```python\nx\n```\n````",
+            "````{admonition} Why\n```{math}\na\n```\n"
+            "- one $b\n  c$\n- two\n\n```python\nx\n```\n````",
             "> **Why**\n>\n> $$ a $$\n> - one $b c$\n> - two\n>\n> ```python\n> x\n> ```",
         ),
         ("```{note} At once.\nMore.\n```", "> **Note**\n>\n> At once. More."),
