@@ -194,7 +194,7 @@ def test_notes_are_quotations_and_pictures_pictures(text, plain, chapter):
         ("A [span]{.class}.", "class"),
         ("A note.[^a]\n\n[^a]: The note.", "footnote"),
         ("<div class='x'>raw</div>", "html_block"),
-        ("\\begin{multline}\nx\n\\end{multline}", "multline"),
+        ("\\begin{alignat}\nx\n\\end{alignat}", "alignat"),
         ("> ```{margin}\n> x\n> ```", "lines of its own"),
     ],
 )

@@ -14,7 +14,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from ext.book_myst import PARSER, directive
 from ext.book_places import Places, UnknownMarkup
-from ext.book_reader import NO_ANSWER, RUN_WIDGET, link_colab, reader_notebook, reader_text
+from ext.book_reader import BRANCH, NO_ANSWER, RUN_WIDGET, link_colab, reader_notebook, reader_text
 from scripts import reader_notebooks
 from tests.notebooks.guards import code_cells, tags
 from tests.paths import BOOK, ROOT
@@ -217,6 +217,12 @@ def test_the_colab_button_opens_the_notebook_of_readers():
     page = f'<a {site}main/book/01_seq2seq.ipynb">'
     assert link_colab(page) == f'<a {site}notebooks/01_seq2seq.ipynb">'
     assert link_colab(link_colab(page)) == link_colab(page)
+
+
+def test_the_workflow_pushes_the_branch_that_the_colab_buttons_open():
+    workflow = (ROOT / ".github" / "workflows" / "pages.yml").read_text(encoding="utf-8")
+    assert f"--initial-branch={BRANCH}\n" in workflow
+    assert re.search(rf"git push --force .* {BRANCH}\n", workflow)
 
 
 # --- the folder -------------------------------------------------------------------------------
