@@ -18,11 +18,11 @@ export TQDM_DISABLE = 1
 export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help book pdf serve reader lab test lint format hooks gpu unit notebooks site portable colab setup setup-test \
+.PHONY: help book pdf epub serve reader lab test lint format hooks gpu unit notebooks site portable colab setup setup-test \
   setup-python chapter house refresh checkpoint train bench weigh engines clean
 
 help: ## list the tasks
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | sort | awk -F': ' '{printf "make %-12s %s\n", $$1, $$2}'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
 
 # --- set-up -----------------------------------------------------------------------------------
 
@@ -43,7 +43,7 @@ $(VENV)/browser.stamp: $(VENV)/test.stamp scripts/install_browser.sh
 	@touch $@
 
 $(VENV)/pdf.stamp: requirements.txt requirements-book.txt scripts/install_browser.sh | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -c requirements.txt playwright pypdf tqdm
+	$(BIN)/python -m pip install --quiet -c requirements.txt lxml playwright pypdf tqdm
 	@bash scripts/install_browser.sh $(BIN)/python
 	@touch $@
 
@@ -81,6 +81,9 @@ lab: $(VENV)/lab.stamp reader ## read the chapters, and do the exercises, in Jup
 
 pdf: $(VENV)/pdf.stamp book ## print the book into one PDF beside its pages
 	$(BIN)/python scripts/make_pdf.py
+
+epub: $(VENV)/pdf.stamp book ## bind the book into one EPUB beside its pages
+	$(BIN)/python scripts/make_epub.py
 
 # --- tests ------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "book"))
-from ext.book_pages import PDF, link_pdf, pdf_size, rewrite  # noqa: E402
+from ext.book_pages import PDF, download_sizes, link_downloads, rewrite  # noqa: E402
 
 MARGIN = {"top": "16mm", "bottom": "18mm", "left": "16mm", "right": "16mm"}
 SCALE = 0.85
@@ -106,4 +106,4 @@ if __name__ == "__main__":
     given = [Path(argument) for argument in sys.argv[1:3]]
     html = given[0] if given else ROOT / "_build" / "html"
     main(html, given[1] if len(given) > 1 else html / PDF)
-    rewrite(html, [partial(link_pdf, size=pdf_size(html))])
+    rewrite(html, [partial(link_downloads, sizes=download_sizes(html))])

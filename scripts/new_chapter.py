@@ -171,11 +171,14 @@ def test_lists_of_different_lengths_are_refused():
         plot_curve([1, 2], [3], "step", "loss")
 '''
 
-WRONG = '''\
-"""Wrong answers to the exercises of the chapter, each a mistake that people make."""
+ANSWERS = '''\
+"""Answers to the exercises of the chapter: right ones in several styles, and mistakes."""
 
+RIGHT = {
+    "my_$name": [],  # at least three
+}
 WRONG = {
-    "my_$name": [],  # at least two
+    "my_$name": {},  # at least four, each with a piece of the message that it must get
 }
 '''
 
@@ -260,7 +263,7 @@ def new_chapter(
         kit / "plots.py": PLOTS,
         tests / "kit" / name / "test_checks.py": TEST_CHECKS,
         tests / "kit" / name / "test_plots.py": TEST_PLOTS,
-        tests / "notebooks" / "wrong_answers" / f"{stem}.py": WRONG,
+        tests / "notebooks" / "answers" / f"{stem}.py": ANSWERS,
     }
     page = root / "book" / f"{stem}.ipynb"
     there = [path for path in (page, kit, *files) if path.exists()]

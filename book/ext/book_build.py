@@ -6,7 +6,10 @@ This is the one extension that `_config.yml` names; the files beside it hold the
 from functools import partial
 from pathlib import Path
 
+from pybtex.plugin import register_plugin
+
 from ext import (
+    book_bibliography,
     book_fonts,
     book_glossary,
     book_images,
@@ -17,12 +20,13 @@ from ext import (
     book_pages,
     book_reader,
     book_runs,
+    book_search,
     book_widgets,
 )
 
 
 def finish(app, exception) -> None:
-    """Make the figures light, pass over every page, and cut the fonts to what the pages show."""
+    """Make the figures light, pass over every page, cut the fonts, and list what can be found."""
     if exception is not None or app.builder.format != "html":
         return
     out = Path(app.outdir)
@@ -32,15 +36,17 @@ def finish(app, exception) -> None:
     steps = (
         partial(book_pages.place_images, sizes=book_images.picture_sizes(out)),
         partial(book_pages.keep_used, options=options),
-        partial(book_pages.link_pdf, size=book_pages.pdf_size(out)),
+        partial(book_pages.link_downloads, sizes=book_pages.download_sizes(out)),
         book_reader.link_colab,
     )
     book_fonts.cut_all(out / "_static", book_pages.rewrite(out, steps))
     book_reader.write_downloads(Path(app.srcdir), out)
     book_meta.write_sitemap(out, app.config.html_baseurl, app.env.found_docs)
+    book_search.write_index(out, app.env.found_docs, Path(app.srcdir))
 
 
 def setup(app):
+    register_plugin("pybtex.style.formatting", book_bibliography.NAME, book_bibliography.AuthorYear)
     math = (book_mathml.visit_inline, None), (book_mathml.visit_block, None)
     app.add_html_math_renderer("mathml", *math)
     link = (book_glossary.visit_link, book_glossary.depart_link)
@@ -50,8 +56,10 @@ def setup(app):
     app.add_directive("library", book_library.Library)
     app.add_directive("widget", book_widgets.StoredWidget)
     app.connect("builder-inited", book_widgets.on_builder)
+    app.connect("builder-inited", book_search.on_builder)
     app.connect("doctree-read", book_glossary.on_read)
     app.connect("doctree-read", book_library.on_read)
+    app.connect("doctree-resolved", book_bibliography.on_resolved)
     app.connect("doctree-resolved", book_glossary.on_resolved)
     app.connect("html-page-context", book_widgets.on_page)
     app.connect("html-page-context", book_meta.on_page)

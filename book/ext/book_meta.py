@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 from docutils import nodes
+from markupsafe import Markup
 
 CARD = "_static/card.png"
 CARD_TEXT = "The title of the book beside an attention map of a translated sentence."
@@ -28,14 +29,19 @@ def description(doctree: nodes.document | None) -> str:
 
 
 def on_page(app, page, template, context, doctree) -> None:
-    """Add the tags to the head of a page that is written from a text."""
+    """Add the tags to the head of a page that is written from a text, and number its printed title.
+
+    The title of a chapter comes with its number in a span.
+    """
     if doctree is None:
         return
-    base, title = app.config.html_baseurl, app.config.html_title
+    base, site = app.config.html_baseurl, app.config.html_title
+    title = Markup(context.get("title") or site).striptags()
+    context["pagetitle"] = title  # the heading of the printed page
     facts = {
         "og:type": "website" if page == app.config.root_doc else "article",
-        "og:site_name": title,
-        "og:title": context.get("title") or title,
+        "og:site_name": site,
+        "og:title": title,
         "og:description": description(doctree),
         "og:url": urljoin(base, f"{page}.html"),
         "og:image": urljoin(base, CARD),

@@ -15,11 +15,13 @@ FIRST_PART = re.compile(r"<h2\b")  # what stands above it may be seen at once
 
 SCRIPT = re.compile(r'[ \t]*<script\b([^>]*?)\bsrc="([^"]*)"([^>]*)></script>\n?')
 SHEET = re.compile(r'[ \t]*<link\b[^>]*\bhref="([^"]*\.css[^"]*)"[^>]*>\n?')
-# What a page must hold for a file to be of use on it. The theme's search box opens search.html.
+# What a page must hold for a file to be of use on it.
 NEEDED = {
-    "searchtools.js": r"search-results",
-    "language_data.js": r"search-results",
-    "searchindex.js": r"search-results",
+    **dict.fromkeys(
+        # Sphinx's own search, whose place the page of book_search.py takes.
+        ("searchtools.js", "language_data.js", "searchindex.js", "sphinx_highlight.js"),
+        r"(?!)",
+    ),
     "fontawesome.js": r"(?!)",  # an empty stand-in: the icons come from a font
     "sphinx-design.min.css": r'class="(?:[^"]* )?sd-',
     "design-tabs.js": r'class="(?:[^"]* )?sd-tab',
@@ -32,18 +34,19 @@ NEEDED = {
 PLAIN = re.compile(r'(<html\b[^>]*\bdata-theme=)"auto"')
 OPTIONS = "documentation_options.js"  # 0.3 kB that a script inside the page asks for at once
 
-PDF = "the-transformer-piece-by-piece.pdf"
-MARK, END = "<!-- pdf -->", "<!-- /pdf -->"
+PDF, EPUB = (f"the-transformer-piece-by-piece.{ending}" for ending in ("pdf", "epub"))
+DOWNLOADS = {"PDF": PDF, "EPUB": EPUB}
+MARK, END = "<!-- downloads -->", "<!-- /downloads -->"
 SITE_ROOT = re.compile(r'<html\b[^>]*\bdata-content_root="([^"]*)"')
 # The theme's own button, which prints the one page that is open.
 PRINT_BUTTON = re.compile(r'<li>\s*<button onclick="window\.print\(\)".*?</li>', re.DOTALL)
 OLD_LINK = re.compile(f"{MARK}.*?{END}", re.DOTALL)
 ITEM = (
     '<li><a href="{address}" class="btn btn-sm btn-download-book-button dropdown-item" download>'
-    '<span class="btn__icon-container"><i class="fas fa-file-pdf"></i></span>'
+    '<span class="btn__icon-container"><i class="fas fa-file"></i></span>'
     '<span class="btn__text-container">{text}</span></a></li>'
 )
-LINK = '<a class="book-pdf" href="{address}" download>{text}</a>'
+LINK = '<a class="book-download" href="{address}" download>{text}</a>'
 
 
 def rewrite(out: Path, steps: Iterable[Callable[[str], str]]) -> list[str]:
@@ -108,23 +111,31 @@ def file_name(address: str) -> str:
     return address.split("?")[0].rsplit("/", 1)[-1]
 
 
-def link_pdf(text: str, size: int) -> str:
-    """Link the printed book of so many bytes, or take the links out if there is none (size 0).
+def link_downloads(text: str, sizes: dict[str, int]) -> str:
+    """Link the book in other formats, or take the links out if there are none.
 
-    The link stands on the first page, at the mark `<!-- pdf -->`, and in each menu of downloads.
+    The links stand on the first page, at the mark `<!-- downloads -->`, and in each menu of
+    downloads.
+    Args: sizes, the bytes of each format that there is.
     """
     text = OLD_LINK.sub(lambda m: "" if m.group().startswith(f"{MARK}<li>") else MARK, text)
-    if not size:
+    if not sizes:
         return text
     root = SITE_ROOT.search(text)
-    address, megabytes = f"{root.group(1) if root else ''}{PDF}", f"{size / 1e6:.0f} MB"
-    link = LINK.format(address=address, text=f"As PDF ({megabytes})")
-    item = ITEM.format(address=address, text=f"The whole book as PDF ({megabytes})")
-    text = text.replace(MARK, f"{MARK}{link}{END}")
-    return PRINT_BUTTON.sub(lambda m: f"{m.group()}{MARK}{item}{END}", text, count=1)
+    links = items = ""
+    for name, size in sizes.items():
+        address = f"{root.group(1) if root else ''}{DOWNLOADS[name]}"
+        told = f"{name} ({size / 1e6:.0f} MB)"
+        links += LINK.format(address=address, text=f"As {told}")
+        items += ITEM.format(address=address, text=f"The whole book as {told}")
+    text = text.replace(MARK, f"{MARK}{links}{END}")
+    return PRINT_BUTTON.sub(lambda m: f"{m.group()}{MARK}{items}{END}", text, count=1)
 
 
-def pdf_size(out: Path) -> int:
-    """The bytes of the printed book, which `make pdf` puts beside the pages; 0 without."""
-    pdf = out / PDF
-    return pdf.stat().st_size if pdf.exists() else 0
+def download_sizes(out: Path) -> dict[str, int]:
+    """The bytes of the formats that stand beside the pages, made by `make pdf` and `make epub`."""
+    return {
+        name: (out / file).stat().st_size
+        for name, file in DOWNLOADS.items()
+        if (out / file).exists()
+    }

@@ -20,6 +20,7 @@ from torch import Tensor
 
 _TOKEN = re.compile(r"[^\W\d]+|\d|[^\w\s]")  # a run of letters, one digit, or one other mark
 PAD, BOS, EOS, UNK = range(4)  # padding, beginning and end of a sentence, unknown word
+SHOWN = 10  # faults of a file that an error lists
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 POOL = 50  # batches that are sorted by length together
 
@@ -52,62 +53,78 @@ def read_parallel(
     ends in .gz is unpacked. No line is skipped: what cannot be a pair is an error.
 
     Returns: one Pair for each line, in the order of the file.
-    Errors: ValueError naming file and line for a broken encoding or archive, an empty sentence,
-    files of different lengths, or a line without exactly one tab; OSError if a file is not there.
+    Errors: ValueError that lists what is wrong, by file and line: a broken encoding or archive, an
+    empty sentence, files of different lengths, a line without exactly one tab; OSError if a file
+    is not there.
     """
+    faults: list[str] = []
     if target_path is None:
-        sides = _columns(Path(source_path))
+        sides = _columns(Path(source_path), faults)
     else:
-        sides = _both(Path(source_path), Path(target_path))
+        sides = _both(Path(source_path), Path(target_path), faults)
     pairs = []
     for place, source, target in sides:
         pair = Pair(*(tokenise(text, lowercase=lowercase) for text in (source, target)))
         for side, tokens in zip(Pair._fields, pair, strict=True):
             if not tokens:
                 fix = "remove the line on both sides or fill it"
-                raise ValueError(f"{place}: expected a sentence, got an empty {side}; {fix}")
+                faults.append(f"{place}: expected a sentence, got an empty {side}; {fix}")
         pairs.append(pair)
-    if not pairs:
-        raise ValueError(f"{source_path}: expected at least one sentence, got an empty file")
+    if not pairs and not faults:
+        faults.append(f"{source_path}: expected at least one sentence, got an empty file")
+    if faults:
+        more = [f"and {len(faults) - SHOWN:,} more faults"] if len(faults) > SHOWN else []
+        raise ValueError("\n".join(faults[:SHOWN] + more))
     return pairs
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """The lines of a file with their ends, cut at line feeds only, each decoded on its own."""
+def _lines(path: Path, faults: list[str]) -> Iterator[str]:
+    """The lines of a file with their ends, split at line feeds only, each decoded on its own.
+
+    In a line that is not UTF-8, a sign stands for what cannot be read; the fault is noted.
+    """
     number = 1
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             for raw in stream:
-                yield raw.decode("utf-8-sig" if number == 1 else "utf-8")  # drops a leading mark
+                encoding = "utf-8-sig" if number == 1 else "utf-8"  # drops a leading mark
+                try:
+                    line = raw.decode(encoding)
+                except UnicodeDecodeError as error:
+                    fix = "save the file as UTF-8"
+                    faults.append(f"{path}, line {number}: expected UTF-8, got {error}; {fix}")
+                    line = raw.decode(encoding, errors="replace")
+                yield line
                 number += 1
-    except UnicodeDecodeError as error:
-        fix = "save the file as UTF-8"
-        raise ValueError(f"{path}, line {number}: expected UTF-8, got {error}; {fix}") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         fix = "fetch the file again"
         message = f"{path}, line {number}: expected a whole gzip archive, got {error}; {fix}"
         raise ValueError(message) from error
 
 
-def _columns(path: Path) -> Iterator[tuple[str, str, str]]:
-    for number, line in enumerate(_lines(path), 1):
+def _columns(path: Path, faults: list[str]) -> Iterator[tuple[str, str, str]]:
+    for number, line in enumerate(_lines(path, faults), 1):
         place = f"{path}, line {number}"
         source, *others = line.split("\t")
-        if len(others) != 1:
+        if len(others) == 1:
+            yield place, source, others[0]
+        else:
             fix = "put one tab between source and target, or give two files"
-            raise ValueError(f"{place}: expected exactly one tab, got {len(others)}; {fix}")
-        yield place, source, others[0]
+            faults.append(f"{place}: expected exactly one tab, got {len(others)}; {fix}")
 
 
-def _both(source_path: Path, target_path: Path) -> Iterator[tuple[str, str, str]]:
-    lines = zip_longest(_lines(source_path), _lines(target_path))
+def _both(
+    source_path: Path, target_path: Path, faults: list[str]
+) -> Iterator[tuple[str, str, str]]:
+    lines = zip_longest(_lines(source_path, faults), _lines(target_path, faults))
     for number, (source, target) in enumerate(lines, 1):
         if source is None or target is None:
             short, long = source_path, target_path
             if target is None:
                 short, long = long, short
             message = f"{short}: expected a line {number} as in {long}, got only {number - 1} lines"
-            raise ValueError(f"{message}; line n of one file must translate line n of the other")
+            faults.append(f"{message}; line n of one file must translate line n of the other")
+            return
         yield f"{source_path} and {target_path}, line {number}", source, target
 
 

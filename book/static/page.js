@@ -7,11 +7,6 @@ document.addEventListener("DOMContentLoaded", () => {
   title?.setAttribute("role", "navigation");
   title?.setAttribute("aria-label", "Book title");
 
-  // Docutils gives citations a role that ARIA has withdrawn.
-  for (const entry of document.querySelectorAll('[role="doc-biblioentry"]')) {
-    entry.setAttribute("role", "listitem");
-  }
-
   // Escape takes a word's explanation away until pointer and focus have left the word.
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;

@@ -8,8 +8,10 @@ run was stopped, whether by Ctrl-C or by a power cut.
 `train.report` says how well. The model and its loop are those of `lib`.
 """
 
+import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from tqdm import tqdm
@@ -40,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if run is not None and (run.out / STATE).exists():
             message = (
                 f"Stopped after {run.kept:,} of {run.steps:,} updates; all is kept in "
-                f"{run.out / STATE}.\nGo on with: python -m train --resume --out {run.out}"
+                f"{run.out / STATE}.\nGo on with: {_again(run.out)}"
             )
         tqdm.write(message, file=sys.stderr)
         return 130
@@ -53,6 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = str(error)
     tqdm.write(f"error: {message}", file=sys.stderr)
     return 1
+
+
+def _again(out: Path) -> str:
+    """The command that goes on with a run, from whatever folder it is pasted in."""
+    book, python = Path(__file__).parents[1], Path(sys.executable)
+    resume = shlex.join([str(python), "-m", "train", "--resume", "--out", str(out.absolute())])
+    return f"(cd {shlex.quote(str(book))} && {resume})"
 
 
 if __name__ == "__main__":

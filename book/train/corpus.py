@@ -35,11 +35,17 @@ class Corpus:
 def read_corpus(options: argparse.Namespace) -> Corpus:
     """Read the sentences that the options name.
 
-    Errors: ValueError for files that are missing or that `read_parallel` refuses; OSError.
+    Errors: ValueError for files that are missing or that `read_parallel` refuses, with what is
+        wrong in all of them; OSError.
     """
+    faults: list[str] = []
 
     def read(paths: list[str] | list[Path]) -> list[Pair]:
-        return read_parallel(*paths, lowercase=options.lower_case)
+        try:
+            return read_parallel(*paths, lowercase=options.lower_case)
+        except ValueError as error:
+            faults.append(str(error))
+            return []
 
     valid: list[Pair] | None = None
     tests: dict[str, list[Pair]] = {}
@@ -55,6 +61,8 @@ def read_corpus(options: argparse.Namespace) -> Corpus:
         tests = {name: read(paths) for name, paths in found.items() if name.startswith("test")}
     else:
         train, tests["test"] = translation_pairs()
+    if faults:
+        raise ValueError("\n".join(faults))
     if valid is None:
         train, valid = _hold_out(train)
     fitting = [pair for pair in train if max(map(len, pair)) <= options.max_length]

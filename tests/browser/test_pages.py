@@ -149,16 +149,6 @@ def changes(widget: Locator, before: str, within: int = 500) -> bool:
     return True
 
 
-def test_search_finds_a_page(browser: Browser, site: str):
-    page = browser.new_page()
-    try:
-        visit = Visit(page, f"{site}/search.html?q=rotary")
-        page.wait_for_selector("#search-results li a[href*='08_positions']")
-        assert visit.problems == []
-    finally:
-        page.close()
-
-
 def test_what_is_folded_opens_by_a_click(browser: Browser, site: str):
     """The theme's own scripts still do their work, though they wait until the text stands."""
     page = browser.new_page(viewport={"width": DESKTOP, "height": 900})

@@ -3,8 +3,11 @@
 And without scripts: a page has its colours, and a table in place of each widget.
 """
 
+import io
+
 import pytest
 from playwright.sync_api import expect
+from pypdf import PdfReader
 
 from tests.paths import HTML
 from tests.widget_samples import SAMPLES
@@ -39,6 +42,15 @@ def test_a_dark_page_is_printed_light(page):
     page.pdf()
     assert page.evaluate("printed") == "light"
     page.wait_for_function(f"{theme} === 'dark'")
+
+
+@pytest.mark.built
+def test_the_cheat_sheet_is_one_sheet(page):
+    page.goto((HTML / "book" / "cheat_sheet.html").as_uri())
+    margins = dict.fromkeys(("top", "bottom", "left", "right"), "10mm")
+    for paper in ("A4", "Letter"):
+        printed = page.pdf(format=paper, margin=margins)
+        assert len(PdfReader(io.BytesIO(printed)).pages) == 1
 
 
 @pytest.mark.built

@@ -16,6 +16,7 @@ HEAD = """<head>
 <script src="_static/doctools.js?v=4"></script>
 <script defer="defer" src="_static/page.js"></script>
 <script src="searchindex.js"></script>
+<script src="_static/sphinx_highlight.js"></script>
 <script data-prefix="id" src="_static/design-tabs.js"></script>
 </head>"""
 
@@ -24,6 +25,7 @@ def test_a_page_keeps_what_it_uses_and_no_script_holds_it_up():
     page = keep_used(HEAD + "<body><p>text</p></body>", OPTIONS)
     assert "sphinx-design" not in page
     assert "searchindex" not in page
+    assert "sphinx_highlight" not in page
     assert "design-tabs" not in page
     assert "book.css?v=2" in page
     assert f"<script>{OPTIONS.strip()}</script>\n<script>DOCUMENTATION_OPTIONS.page" in page
@@ -32,11 +34,10 @@ def test_a_page_keeps_what_it_uses_and_no_script_holds_it_up():
 
 
 def test_a_page_that_needs_a_file_keeps_it():
-    body = '<div class="sd-tab-set"></div><div id="search-results"></div>'
+    body = '<div class="sd-tab-set"></div>'
     page = keep_used(HEAD + body, OPTIONS)
     assert "sphinx-design.min.css" in page
     assert '<script defer data-prefix="id" src="_static/design-tabs.js">' in page
-    assert '<script defer src="searchindex.js">' in page
 
 
 def test_a_page_may_pass_twice():

@@ -132,6 +132,27 @@ class TestReadParallel:
         with pytest.raises(ValueError, match=rf"{name}, line 3: expected UTF-8"):
             read_parallel(path)
 
+    def test_all_faults_are_listed_at_once(self, tmp_path):
+        source = write(tmp_path / "s.txt", b"a\n\nc\nl\xe9\ne\nf\n")
+        target = write(tmp_path / "t.txt", b"a\nb\n \nd\ne\n")
+        with pytest.raises(ValueError, match="empty source") as told:
+            read_parallel(source, target)
+        faults = [line.split(": ")[1] for line in str(told.value).splitlines()]
+        assert [fault.split(", got")[0] for fault in faults] == [
+            "expected a sentence",
+            "expected a sentence",
+            "expected UTF-8",
+            f"expected a line 6 as in {source}",
+        ]
+
+    def test_a_long_list_of_faults_is_cut_and_counted(self, tmp_path):
+        path = write(tmp_path / "a.tsv", "no tab\n" * 2_013)
+        with pytest.raises(ValueError, match="line 10: expected exactly one tab") as told:
+            read_parallel(path)
+        lines = str(told.value).splitlines()
+        assert len(lines) == 11
+        assert lines[-1] == "and 2,003 more faults"
+
     def test_truncated_archive(self, tmp_path):
         path = write(tmp_path / "a.tsv.gz", "".join(f"x {n * n}\ty\n" for n in range(5_003)))
         path.write_bytes(path.read_bytes()[:-7])

@@ -93,6 +93,20 @@ def figures_have_alt_text(notebook: NotebookNode) -> list[str]:
 
 
 @guard
+def figures_have_captions(notebook: NotebookNode) -> list[str]:
+    """The build numbers a figure that has a caption; its name is what a link to it leads to."""
+    problems = []
+    for name, cell in code_cells(notebook):
+        figure = cell.metadata.get("mystnb", {}).get("figure", {})
+        caption = figure.get("caption", "")
+        if images(cell) and not (5 <= len(caption.split()) <= 25 and caption.endswith(".")):
+            problems.append(f"{name}: its figure has no caption, a sentence of at most 25 words")
+        if images(cell) and not re.fullmatch(r"fig(-[a-z0-9]+){2,}", figure.get("name", "")):
+            problems.append(f"{name}: its figure has no name such as fig-masks-combine")
+    return problems
+
+
+@guard
 def no_foreign_metadata(notebook: NotebookNode) -> list[str]:
     """Widget state, kernel versions and editor settings say nothing about the chapter."""
     problems = [

@@ -4,15 +4,21 @@ A coding exercise of a chapter is
 - a code cell tagged "exercise" that defines the function to be filled, named F;
 - the next code cell that mentions F, tagged "raises-exception", which runs the check;
 - a solution directive with a python block that defines F.
-The wrong answers that F's check must reject stand in tests/notebooks/wrong_answers/NN_name.py, in a
-dictionary WRONG from F to a list of functions. A python block of any solution that asserts
-something is run too. All these run with the imports, functions and classes of the chapter's
-cells, and with nothing that it computes.
+What F's check must accept and refuse stands in tests/notebooks/answers/NN_name.py: RIGHT gives for
+F a list of right answers in different styles, WRONG gives wrong ones, each with a piece of the
+message that it must get, so that a check that names another mistake fails too. A python block of
+any solution that asserts something is run as well. All these run with the imports, functions and
+classes of the chapter's cells, and with nothing that it computes.
+
+`python -m tests.notebooks.test_exercises` prints all answers with what the checks say of them.
 """
 
 import ast
+import contextlib
+import io
 import re
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +32,8 @@ from tests.paths import BOOK, ROOT
 DIRECTIVE = re.compile(r"^(`{3,}|:{3,})\{(\w+)\}[ \t]*([^\n]*)\n(.*?)^\1[ \t]*$", re.M | re.S)
 BLOCK = re.compile(r"^(`{3,})python\n(.*?)^\1[ \t]*$", re.M | re.S)
 CHAPTERS = sorted(BOOK.glob("[0-9]*.ipynb"))
-LEAST_EXERCISES, LEAST_CODING, LEAST_WRONG = 5, 2, 2
+LEAST_EXERCISES, LEAST_CODING = 5, 2
+LEAST_RIGHT, LEAST_WRONG = 3, 4
 
 
 class Exercise(NamedTuple):
@@ -99,17 +106,27 @@ def run(exercise: Exercise, answer: str | None = None, function: object = None) 
     exec(exercise.check, namespace)
 
 
-def wrong_answers(chapter: str) -> dict[str, list]:
-    path = ROOT / "tests" / "notebooks" / "wrong_answers" / f"{chapter}.py"
-    return runpy.run_path(str(path))["WRONG"] if path.exists() else {}
+class Answer(NamedTuple):
+    exercise: Exercise
+    function: Callable
+    says: str | None  # a piece of the message that it must get; None for a right answer
+
+
+def answers() -> list[Answer]:
+    """All listed answers, chapter by chapter."""
+    found = []
+    for path in CHAPTERS:
+        file = ROOT / "tests" / "notebooks" / "answers" / f"{path.stem}.py"
+        listed = runpy.run_path(str(file)) if file.exists() else {"RIGHT": {}, "WRONG": {}}
+        for exercise in exercises(path):
+            right, wrong = (listed[which].get(exercise.name, {}) for which in ("RIGHT", "WRONG"))
+            found += [Answer(exercise, function, None) for function in right]
+            found += [Answer(exercise, function, says) for function, says in wrong.items()]
+    return found
 
 
 CODING = [exercise for path in CHAPTERS for exercise in exercises(path)]
-WRONG = [
-    pytest.param(exercise, function, id=f"{exercise.chapter}-{exercise.name}-{number}")
-    for exercise in CODING
-    for number, function in enumerate(wrong_answers(exercise.chapter).get(exercise.name, []))
-]
+ANSWERS = answers()
 each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 each_exercise = pytest.mark.parametrize(
     "exercise", CODING, ids=lambda exercise: f"{exercise.chapter}-{exercise.name}"
@@ -155,12 +172,40 @@ def test_empty_answer_fails(exercise):
 
 
 @each_exercise
-def test_wrong_answers_are_listed(exercise):
-    listed = wrong_answers(exercise.chapter).get(exercise.name, [])
-    assert len(listed) >= LEAST_WRONG, f"list wrong answers of {exercise.name}"
+def test_answers_are_listed(exercise):
+    says = [answer.says for answer in ANSWERS if answer.exercise == exercise]
+    right, wrong = says.count(None), len(says) - says.count(None)
+    assert right >= LEAST_RIGHT, f"list right answers to {exercise.name}, of different styles"
+    assert wrong >= LEAST_WRONG, f"list wrong answers to {exercise.name}"
 
 
-@pytest.mark.parametrize(("exercise", "function"), WRONG)
-def test_wrong_answer_fails(exercise, function):
-    with pytest.raises(CheckFailed):
-        run(exercise, function=function)
+@pytest.mark.parametrize(
+    "answer",
+    ANSWERS,
+    ids=lambda a: f"{a.exercise.chapter}-{a.exercise.name}-{getattr(a.function, '__name__', a)}",
+)
+def test_answer_is_accepted_or_refused_for_its_mistake(answer):
+    message = message_for(answer)
+    if answer.says is None:
+        assert message is None, f"a right answer is refused: {message}"
+    else:
+        assert message is not None, "a wrong answer is accepted"
+        assert answer.says in message
+
+
+def message_for(answer: Answer) -> str | None:
+    """What the check says of an answer; None if it is accepted."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            run(answer.exercise, function=answer.function)
+        except CheckFailed as failed:
+            return str(failed)
+    return None
+
+
+if __name__ == "__main__":
+    for number, answer in enumerate(ANSWERS, start=1):
+        said = message_for(answer)
+        name = getattr(answer.function, "__name__", repr(answer.function))
+        print(f"{number:4} {answer.exercise.chapter}/{answer.exercise.name}/{name}")
+        print(f"     {'accepted' if said is None else 'refused: ' + said}")

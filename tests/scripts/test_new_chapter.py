@@ -61,7 +61,7 @@ def test_every_part_is_written(root, written):
         f"book/kit/{NAME}/plots.py",
         f"tests/kit/{NAME}/test_checks.py",
         f"tests/kit/{NAME}/test_plots.py",
-        f"tests/notebooks/wrong_answers/{STEM}.py",
+        f"tests/notebooks/answers/{STEM}.py",
         "_toc.yml",
     ]
     assert all(path.is_file() for path in written)
@@ -138,8 +138,9 @@ def test_house_is_content_and_the_guards_say_what_is_missing(root, written):
     page = root / "book" / f"{STEM}.ipynb"
     with pytest.raises(AssertionError):
         test_exercises.test_chapter_has_exercises_with_hints_and_solutions(page)
-    wrong = root / "tests" / "notebooks" / "wrong_answers" / f"{STEM}.py"
-    assert runpy.run_path(str(wrong))["WRONG"] == {f"my_{NAME}": []}
+    answers = root / "tests" / "notebooks" / "answers" / f"{STEM}.py"
+    listed = runpy.run_path(str(answers))
+    assert (listed["RIGHT"], listed["WRONG"]) == ({f"my_{NAME}": []}, {f"my_{NAME}": {}})
 
 
 @pytest.mark.parametrize("name", [NAME, "early"])  # behind and before "shared", in the imports
@@ -175,7 +176,7 @@ def test_what_cannot_be_made_is_refused_before_anything_is_written(root, argumen
 
 
 @pytest.mark.parametrize(
-    "there", [f"book/kit/{NAME}/mine.py", f"tests/notebooks/wrong_answers/{STEM}.py"]
+    "there", [f"book/kit/{NAME}/mine.py", f"tests/notebooks/answers/{STEM}.py"]
 )
 def test_what_is_there_is_kept(root, there):
     (root / there).parent.mkdir(parents=True)

@@ -47,6 +47,16 @@ def test_layout_of_multi30k(multi30k):
     assert corpus.left_out == 0
 
 
+def test_faults_of_all_files_are_told_together(multi30k):
+    write(multi30k, "train.de", ["eins", "", "drei"], packed=True)
+    write(multi30k, "train.en", ["one", "two", "three"], packed=True)
+    write(multi30k, "val.de", ["vier"], packed=True)
+    write(multi30k, "val.en", ["four", "five"], packed=True)
+    message = r"line 2: .*empty source.*\n.*val\.de\.gz: expected a line 2"
+    with pytest.raises(ValueError, match=message):
+        read_corpus(options("--data", str(multi30k), "--source", "de", "--target", "en"))
+
+
 def test_other_direction_and_case(multi30k):
     given = ["--data", str(multi30k), "--source", "en", "--target", "de", "--no-lower-case"]
     pair = read_corpus(options(*given)).train[0]

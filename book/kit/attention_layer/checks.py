@@ -1,6 +1,6 @@
 """Properties of the layer's two relatives: the hard look-up and kernel regression."""
 
-import math
+import itertools
 from collections.abc import Callable
 
 import torch
@@ -37,28 +37,32 @@ def check_kernel_attention(smooth: Callable[[Tensor, Tensor, Tensor, float], Ten
         (query, d_v).
     Source: Nadaraya (1964), Watson (1964).
     """
-    for sizes in SIZES:
+    for sizes, width in itertools.product(SIZES, (0.7, 3.0)):
         query, key, value = draw(*sizes)
-        for width in (0.7, 3.0):
-            output = expect_tensor(smooth(query, key, value, width), (sizes[0], sizes[3]))
-            for i, q in enumerate(query):
-                kernel = [math.exp(-float(((q - k) ** 2).sum()) / (2 * width**2)) for k in key]
-                mean = sum(w * v for w, v in zip(kernel, value, strict=True)) / sum(kernel)
-                require_close(
-                    output[i],
-                    mean,
-                    f"width {width}, query {i}: expected {mean.tolist()}, got "
-                    f"{output[i].tolist()}; the kernel is exp(-distance**2 / (2 * width**2))",
-                )
+        value[:, 0] = 1  # so that the first output is the sum of the weights
+        squares = (query[:, None] - key).square().sum(-1)
+        scores = -squares / (2 * width**2)
+        mistakes = {
+            "the factor 2 is missing": (2 * scores).softmax(1) @ value,
+            "the width is not squared": (width * scores).softmax(1) @ value,
+            "the distance is not squared": (scores / squares.sqrt()).softmax(1) @ value,
+            "the softmax runs over the queries": scores.softmax(0) @ value,
+        }
+        output = expect_tensor(smooth(query, key, value, width), (sizes[0], sizes[3]))
+        otherwise = (
+            f"width {width}, query 0: expected weights that sum to 1 and a kernel that is "
+            f"exp(-distance**2 / (2 * width**2)); these sum to {output[0, 0].item():.7g}"
+        )
+        right = scores.exp() @ value / scores.exp().sum(1, keepdim=True)
+        require_close(output, right, otherwise, mistakes)
     yield f"equals the quotient of sums on {len(SIZES)} shapes"
 
     query, key, value = draw(2, 3, 1, 5)
-    far = smooth(query + 1e4, key, value, 0.1)
-    require(
-        bool(far.isfinite().all()),
+    far = expect_tensor(smooth(query + 1e4, key, value, 0.1), (2, 5))
+    yield {
         "a query far from every key gives 0 / 0, since each kernel underflows to 0; a softmax "
-        "of -distance**2 / (2 * width**2) is the same quotient and stays finite",
-    )
+        "of -distance**2 / (2 * width**2) is the same quotient and stays finite": far.isnan().any()
+    }
     nearest = value[(query + 1e4 - key.T).abs().argmin(-1)]
     require_close(far, nearest, "far from every key the nearest one must take all the weight")
     yield "finite far from every key"

@@ -11,11 +11,14 @@ from kit.shared.checks import (
     close,
     expect_pair,
     expect_tensor,
+    normal,
     normals,
     require_close,
+    short,
 )
 
 LENGTHS = (5, 1, 3)  # real keys in each row of a batch; 5 is the longest
+NEAR = 1e-2  # of float32 numbers around -1e5
 
 
 @check("masked weights")
@@ -26,25 +29,31 @@ def check_masked_weights(weigh: Callable[[Tensor, Tensor], Tensor]) -> Steps:
     """
     mask = torch.arange(5) < torch.tensor(LENGTHS)[:, None]
     # The padding scores highest, and the last row is far below zero: 0 is no low score.
-    scores = normals((3, 5), seed=2)[0].masked_fill(~mask, 9.0) - torch.tensor(
-        [[0.0], [0.0], [200.0]]
-    )
-    weights = expect_tensor(weigh(scores, mask), (3, 5))
-    unmasked = torch.softmax(scores, dim=-1)
+    far = torch.tensor([[0.0], [0.0], [1e5]])
+    scores = (normal(3, 5, seed=2).masked_fill(~mask, 9.0) - far).float()
+    unmasked = scores.softmax(-1)
+    right = scores.masked_fill(~mask, -torch.inf).softmax(-1)
+    inverted = scores.masked_fill(mask, -torch.inf).softmax(-1)
+    weights = expect_tensor(weigh(scores, mask), (3, 5), like=scores)
+    rows = [short(row, 2) for row in weights]
     sums = ", ".join(f"{total:.2f}" for total in weights.sum(-1).tolist())
-    alone = [torch.softmax(row[:n], dim=0) for row, n in zip(scores, LENGTHS, strict=True)]
-    expected = torch.nn.utils.rnn.pad_sequence(alone, batch_first=True)
     yield {
-        "the weights are not finite": not weights.isfinite().all(),
-        "the mask was not used": close(weights, unmasked),
+        "the mask was not used": close(weights, unmasked, NEAR),
+        "the mask is the wrong way round: True = may attend": close(
+            weights[1:], inverted[1:], NEAR
+        ),
+        "these are the scores, before the softmax": close(weights.softmax(-1), right, NEAR),
+        "a weight is not finite: 0 * inf gives nan, and so does "
+        f"0 / 0 when all exponentials are 0; got {rows}": not weights.isfinite().all(),
         "masked after the softmax: padding has taken "
-        "its share, and the rows no longer sum to 1": close(weights, unmasked * mask),
+        "its share, and the rows no longer sum to 1": close(weights, unmasked * mask, NEAR),
         "padding gets weight: its score must be -inf before the softmax, not 0 or some number, "
         "and True in the mask means that a key may be attended": weights[~mask].any(),
         "each row must sum to 1 over its keys, got the sums "
-        f"{sums}: the softmax runs over the last axis": not close(weights.sum(-1), 1.0),
-        "each row must be the softmax of its allowed scores": not close(weights, expected),
+        f"{sums}: the softmax runs over the last axis": not close(weights.sum(-1), 1.0, NEAR),
     }
+    otherwise = f"each row must be the softmax of its allowed scores, got {rows}"
+    require_close(weights, right, otherwise, tolerance=NEAR)
     yield from ("padding gets exactly 0", "each row sums to 1", "the same as without padding")
 
 
@@ -57,26 +66,27 @@ def check_bilinear_attention(attend: Callable[..., tuple[Tensor, Tensor]]) -> St
     Source: Luong et al. 2015, section 3.1.
     """
     for batch, n_keys, d_query, d_key in ((3, 5, 2, 7), (2, 1, 5, 3), (5, 7, 1, 2)):
-        shapes = ((batch, d_query), (batch, n_keys, d_key), (d_query, d_key))
-        query, keys, weight = normals(*shapes)
+        query, keys, W = normals((batch, d_query), (batch, n_keys, d_key), (d_query, d_key))
+        scores = torch.stack([own @ W.T @ q for q, own in zip(query, keys, strict=True)])
+        right = scores.softmax(1)
         what = "two tensors, the context and the weights"
-        context, weights = expect_pair(attend(query, keys, weight), what)
-        expect_tensor(weights, (batch, n_keys))
-        expect_tensor(context, (batch, d_key))
-        for row in range(batch):
-            scores = torch.stack([query[row] @ weight @ key for key in keys[row]])
-            expected = torch.softmax(scores, dim=0)
-            require_close(
-                weights[row],
-                expected,
-                "the weights are wrong: e_i = q . W k_i, then a softmax over the keys of one "
-                "sentence, without the others",
-                {"these are the scores, before the softmax": scores},
-            )
-            require_close(
-                context[row],
-                sum(a * key for a, key in zip(expected, keys[row], strict=True)),
-                "the weights are right, the context is not: c = sum_i a_i k_i, of the keys as "
-                "they came",
-            )
+        context, weights = expect_pair(attend(query, keys, W), what)
+        yield {"the weights come first; return the context first": close(context, right)}
+        require_close(
+            expect_tensor(weights, (batch, n_keys)),
+            right,
+            "the weights are wrong: e_i = q . W k_i, then a softmax over the keys of one "
+            "sentence, without the others",
+            {
+                "these are the scores, before the softmax": scores,
+                "the softmax runs over the batch; it must run over the keys": scores.softmax(0),
+                "every weight is 1: the softmax runs over an axis of length 1": 1.0,
+            },
+        )
+        require_close(
+            expect_tensor(context, (batch, d_key)),
+            torch.stack([row @ own for row, own in zip(right, keys, strict=True)]),
+            "the weights are right, the context is not: c = sum_i a_i k_i, of the keys as they "
+            "came",
+        )
     yield from ("the weights follow q . W k", "the context mixes the keys", "three sizes")

@@ -43,6 +43,12 @@ def check_model(
 ) -> Findings:
     """Ask each property of a model, and say whether it held and which number decided.
 
+    The model is called as `model(source, source_lengths, target_in)` and gives logits. If it also
+    decodes, `start(source, source_lengths)` gives a state and `step(token, state)` gives the logits
+    of the next token, its attention weights or None, and the new state; without these two
+    "stepwise" is left out. Token 0 is padding, 1 begins and 2 ends a sentence.
+    Shapes: source (batch, source_time), source_lengths (batch,), target_in (batch, time), token
+        (batch,); logits (batch, time, target_vocab), of a step (batch, target_vocab).
     Args: make_model, which makes a new model at each call; its vocabularies. parameters, how many
         there should be, and reference, which makes from a model another one that takes its
         state_dict: without them "count" and "copied" are left out. only, some of the names.

@@ -1,5 +1,6 @@
 """Properties of several heads side by side, held against a loop that works on one at a time."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -7,7 +8,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from kit.shared.attention_checks import attention_by_loops
-from kit.shared.checks import Steps, check, expect_tensor, normal, require, require_close
+from kit.shared.checks import (
+    Steps,
+    check,
+    close,
+    expect_tensor,
+    normal,
+    require,
+    require_close,
+    require_gradients,
+    short,
+)
 from lib.attention import MultiHeadAttention
 
 
@@ -21,16 +32,10 @@ def contributions_by_loops(
 
     Source: Attention Is All You Need, section 3.2.2.
     """
-    queries, keys, values = (w(x) for w in (layer.w_q, layer.w_k, layer.w_v))
-    n_heads = layer.n_heads
-    d_k, d_v = queries.shape[-1] // n_heads, values.shape[-1] // n_heads
-    rows = []
-    for query, key, value in zip(queries, keys, values, strict=True):
-        for i in range(n_heads):
-            narrow, wide = slice(i * d_k, (i + 1) * d_k), slice(i * d_v, (i + 1) * d_v)
-            head = attention_by_loops(query[:, narrow], key[:, narrow], value[:, wide])
-            rows.append(head @ layer.w_o.weight[:, wide].T)
-    return torch.stack(rows).unflatten(0, (len(x), n_heads))
+    queries_keys_values = (w(x).chunk(layer.n_heads, -1) for w in (layer.w_q, layer.w_k, layer.w_v))
+    w_o = layer.w_o.weight.T.chunk(layer.n_heads)
+    each = zip(*queries_keys_values, w_o, strict=True)
+    return torch.stack([attention_by_loops(q, k, v) @ w for q, k, v, w in each], dim=1)
 
 
 @check("merge heads")
@@ -39,52 +44,53 @@ def check_merge_heads(merge: Callable[[Tensor], Tensor]) -> Steps:
 
     Shapes: heads (batch, heads, time, d_v); returns (batch, time, heads * d_v).
     """
+
+    def side_by_side(heads: Tensor) -> Tensor:
+        return torch.cat(heads.unbind(1), dim=-1)
+
     for sizes in ((2, 3, 5, 7), (1, 1, 3, 2), (3, 2, 1, 5)):
-        batch, n_heads, time, d_v = sizes
-        heads = torch.arange(float(batch * n_heads * time * d_v)).reshape(sizes)
-        merged = expect_tensor(merge(heads), (batch, time, n_heads * d_v))
+        heads = torch.arange(float(math.prod(sizes))).reshape(sizes)
+        want = side_by_side(heads)
+        merged = expect_tensor(merge(heads), want.shape)
         mistakes = {
-            "the positions are mixed: a reshape alone keeps the numbers in their old order, in "
-            "which all positions of head 1 come first; "
-            "bring the heads next to d_v beforehand": heads.reshape(merged.shape),
+            "the positions are mixed: a reshape alone keeps the numbers in their old order, all "
+            "positions of head 1 first; bring the heads next to d_v": heads.reshape(want.shape),
             "the heads are interleaved number by number; "
             "each head's d_v numbers stay together": heads.permute(0, 2, 3, 1).flatten(2),
         }
-        for i in range(n_heads):
-            block = slice(i * d_v, (i + 1) * d_v)
-            wrong = {meaning: other[..., block] for meaning, other in mistakes.items()}
-            otherwise = f"block {i} is not what head {i} found"
-            require_close(merged[..., block], heads[:, i], otherwise, wrong)
+        rows, right = merged.flatten(0, 1), want.flatten(0, 1)
+        i = int((rows != right).any(-1).int().argmax())
+        shown = f"at position {i} expected {short(right[i])}, got {short(rows[i])}"
+        require_close(merged, want, shown, mistakes)
+    require_gradients(merge, side_by_side, heads=heads)
     yield from ("each position keeps its own numbers", "heads in their order")
 
 
 @check("contributions")
+@torch.no_grad()
 def check_contributions(contribute: Callable[[MultiHeadAttention, Tensor], Tensor]) -> Steps:
     """Check contribute(layer, x): what each head adds to the output of a self-attention layer.
 
     Shapes: x (batch, time, d_in); returns (batch, heads, time, d_out).
     """
-    layer, x = _layer(), normal(2, 5, 7)
-    with torch.no_grad():
-        parts = expect_tensor(contribute(layer, x), (2, 3, 5, 13))
-        output, bias = layer(x), layer.w_o.bias
-        counted = (
-            "the bias of W^O is in every part, so it counts three times; it belongs to no head"
-        )
-        otherwise = "the parts and the bias must add up to layer(x)"
-        require_close(parts.sum(1) + bias, output, otherwise, {counted: output + 3 * bias})
-        yield "they add up to layer(x)"
-
-        require_close(
-            parts,
-            contributions_by_loops(layer, x),
-            "the sum is right, but the parts are not head_i W_i^O: check which rows of W^O "
-            "(columns of w_o.weight) belong to which head",
-        )
-        yield "each one is head_i W_i^O"
+    x = normal(2, 5, 7)
+    for layer in (_layer(), _layer(n_heads=2)):
+        parts = contribute(layer, x)
+        _require_untouched(layer)
+        want, bias = contributions_by_loops(layer, x), layer.w_o.bias
+        adds_up = close(expect_tensor(parts, want.shape).sum(1), want.sum(1))
+        each = "they add up, but are not head_i W_i^O: check which columns of w_o.weight are whose"
+        all_in_all = "the parts and the bias of W^O must add up to layer(x)"
+        mistakes = {
+            "the bias of W^O is in every part, so it counts once for each head": want + bias,
+            "the bias of W^O is shared out; it belongs to no head": want + bias / layer.n_heads,
+        }
+        require_close(parts, want, each if adds_up else all_in_all, mistakes)
+    yield from ("they add up to layer(x)", "each one is head_i W_i^O")
 
 
 @check("keep heads")
+@torch.no_grad()
 def check_keep_heads(
     keep: Callable[[MultiHeadAttention, Sequence[int]], MultiHeadAttention],
 ) -> Steps:
@@ -94,45 +100,41 @@ def check_keep_heads(
     """
     x = normal(2, 5, 7)
     for kept in ((0, 2), (1,), (2, 1, 0)):
-        layer = _layer()
-        before = {name: tensor.clone() for name, tensor in layer.state_dict().items()}
+        layer, n = _layer(), len(kept)
         small = keep(layer, kept)
+        _require_untouched(layer)
         is_layer = isinstance(small, MultiHeadAttention)
         require(is_layer, f"expected a MultiHeadAttention, got {type(small).__name__}")
-        for name, tensor in layer.state_dict().items():
-            require(torch.equal(tensor, before[name]), f"the old layer was changed: {name}")
-        require(small.n_heads == len(kept), f"expected {len(kept)} heads, got {small.n_heads}")
-        for name in ("w_q", "w_k", "w_v", "w_o"):
-            _require_size(name, getattr(small, name), getattr(layer, name), len(kept) / 3)
-        with torch.no_grad():
-            parts = contributions_by_loops(layer, x)
-            output = small.double()(x) - layer.w_o.bias
-            first = parts[:, : len(kept)].sum(1)
-            require_close(
-                output,
-                parts[:, list(kept)].sum(1),
-                f"the output must be that of heads {kept} and the bias of W^O, nothing else; "
-                "copy the biases too",
-                {f"asked to keep {kept}, it keeps the first {len(kept)}": first},
-            )
+        require(small.n_heads == n, f"expected {n} heads, got {small.n_heads}")
+        old, new = (dict(each.named_parameters()) for each in (layer, small))
+        for name, like in _layer(n).named_parameters():
+            got, size = tuple(new[name].shape) if name in new else None, tuple(like.shape)
+            widths = "a head keeps its width: give d_k and d_v, or d_model / n_heads makes it wider"
+            require(got == size, f"expected {name} of shape {size}, got {got}; {widths}")
+        parts, bias = contributions_by_loops(layer, x), layer.w_o.bias
+        first = {f"asked to keep {kept}, it keeps the first {n}": parts[:, :n].sum(1) + bias}
+        strange = [name for name in new if not torch.isin(new[name].double(), old[name]).all()]
+        right = f"the output must be that of heads {kept} and the bias of W^O, nothing else; "
+        why = f"{strange} have numbers that no head of the old layer has: copy weights and biases"
+        order = "the heads must come in one order in all four matrices"
+        want = parts[:, list(kept)].sum(1) + bias
+        require_close(small.double()(x), want, right + (why if strange else order), first)
+        stores = {parameter.untyped_storage().data_ptr() for parameter in old.values()}
+        shared = [name for name in new if new[name].untyped_storage().data_ptr() in stores]
+        yield {f"the new layer shares {shared} with the old one: clone what you keep": bool(shared)}
     yield from ("as small as it should be", "the kept heads work as before")
 
 
-def _require_size(name: str, small: nn.Linear, large: nn.Linear, share: float) -> None:
-    across = name == "w_o"  # its heads are columns, those of the others are rows
-    rows = large.out_features if across else round(large.out_features * share)
-    columns = round(large.in_features * share) if across else large.in_features
-    require(
-        tuple(small.weight.shape) == (rows, columns),
-        f"expected {name}.weight of shape {(rows, columns)}, got {tuple(small.weight.shape)}; "
-        "a head keeps its width: give d_k and d_v, or d_model / n_heads makes it wider",
-    )
-
-
-def _layer() -> MultiHeadAttention:
-    """Three heads, every width a different prime; float64, but exact in float32 as well."""
-    layer = MultiHeadAttention(12, 3, d_k=11, d_v=5, d_query_in=7, d_key_in=7, d_out=13)
+def _layer(n_heads: int = 3) -> MultiHeadAttention:
+    """Every width a different prime; float64, but exact in float32 as well."""
+    layer = MultiHeadAttention(12, n_heads, d_k=11, d_v=5, d_query_in=7, d_key_in=7, d_out=13)
     generator = torch.Generator().manual_seed(5)
     for parameter in layer.parameters():
         nn.init.normal_(parameter, std=0.4, generator=generator)
     return layer.double()
+
+
+def _require_untouched(layer: MultiHeadAttention) -> None:
+    for name, tensor in _layer(layer.n_heads).state_dict().items():
+        same = torch.equal(layer.state_dict()[name], tensor)
+        require(same, f"the old layer was changed: {name}; work on a copy")

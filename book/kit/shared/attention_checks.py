@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -27,17 +28,20 @@ def draw(n_queries: int, n_keys: int, d_k: int, d_v: int) -> list[Tensor]:
 
 
 def attention_by_loops(
-    query: Float[Tensor, "query d_k"],
-    key: Float[Tensor, "key d_k"],
-    value: Float[Tensor, "key d_v"],
+    query: Float[Tensor, "*batch query d_k"],
+    key: Float[Tensor, "*batch key d_k"],
+    value: Float[Tensor, "*batch key d_v"],
     mask: Bool[Tensor, "query key"] | None = None,
-) -> Float[Tensor, "query d_v"]:
+) -> Float[Tensor, "*batch query d_v"]:
     """Compute scaled dot-product attention one number at a time: the reference of the checks.
 
-    Shapes: query (query, d_k), key (key, d_k), value (key, d_v); mask (query, key), True = may
-        attend. Returns (query, d_v).
+    Shapes: query (*batch, query, d_k), key (*batch, key, d_k), value (*batch, key, d_v); mask
+        (query, key), True = may attend. Returns (*batch, query, d_v).
     Source: Attention Is All You Need, equation 1.
     """
+    if query.dim() > 2:
+        each = zip(query, key, value, strict=True)
+        return torch.stack([attention_by_loops(*one, mask) for one in each])
     rows = []
     for i, q in enumerate(query):
         allowed = [j for j in range(len(key)) if mask is None or mask[i, j]]
@@ -49,35 +53,47 @@ def attention_by_loops(
     return torch.stack(rows)
 
 
-def attention_mistakes(
+def require_attention(
+    output: Any,
     query: Float[Tensor, "*batch query d_k"],
     key: Float[Tensor, "*batch key d_k"],
     value: Float[Tensor, "*batch key d_v"],
-    others: dict[str, int],
-) -> dict[str, Tensor]:
-    """Return the well-known mistakes in scaled dot-product attention, with what each one gives.
+    *,
+    otherwise: str,
+    **widths: int,
+) -> None:
+    """Require that `output` is scaled dot-product attention, and tell the well-known mistakes.
 
-    Args: others, sizes whose root is taken by mistake, each under its name.
+    Shapes: query (*batch, query, d_k), key (*batch, key, d_k), value (*batch, key, d_v).
+    Args: otherwise, the message for any other mistake; widths, more sizes whose root is taken by
+        mistake, each under its name.
     """
+    want = attention_by_loops(query, key, value)
+    got = expect_tensor(output, want.shape)
     d_k, products = query.shape[-1], query @ key.mT
     scores = products / d_k**0.5
-    scales = {"nothing": 1, "d_k itself": d_k}
-    scales |= {f"the root of {name}": size**0.5 for name, size in others.items()}
-    weights = {
-        f"the scores are divided by {name}; divide by the root of d_k, the last axis": (
-            (products / scale).softmax(-1)
-        )
-        for name, scale in scales.items()
-    }
+    widths |= {"d_v": value.shape[-1], "the number of queries": query.shape[-2]}
+    widths |= {"the number of keys": key.shape[-2]}
+    scales = {"divided by nothing": 1, "divided by d_k itself": d_k, "multiplied": d_k**-0.5}
+    scales |= {f"divided by the root of {name}": size**0.5 for name, size in widths.items()}
+    wrong = {how: (products / scale).softmax(-1) for how, scale in scales.items()}
+    root = "divide by the root of d_k, the last axis"
+    weights = {f"the scores are {how}; {root}": unlike for how, unlike in wrong.items()}
+    keys = "it must run over the keys, which is the last axis"
     weights |= {
-        "the softmax runs over the queries; it must run over the keys, which is the last "
-        "axis": scores.softmax(-2),
+        f"the softmax runs over the queries; {keys}": scores.softmax(-2),
+        f"the softmax runs over the batch; {keys}": scores.softmax(0),
         "the scores are used as weights; a softmax over the keys is missing": scores,
     }
     if query.shape[-2] == key.shape[-2]:
         swapped = "queries and keys are swapped: row i of the scores belongs to query i"
         weights[swapped] = scores.mT.softmax(-1)
-    return {name: wrong @ value for name, wrong in weights.items()}
+    if key.dim() == 3 and len({*query.shape, *key.shape}) == 1:
+        mixed = "sequences of the batch mix: .T reverses all three axes, the batch too; swap the "
+        mixed += "last two with key.transpose(-2, -1)"
+        weights[mixed] = (query @ key.permute(2, 1, 0) / d_k**0.5).softmax(-1)
+    off = f"{otherwise}, got an output that is off by {(got - want).abs().max().item():.2g}"
+    require_close(got, want, off, {name: wrong @ value for name, wrong in weights.items()})
 
 
 @check("attention")
@@ -86,33 +102,20 @@ def check_attention(attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Steps
 
     Shapes: query (*batch, query, d_k), key (*batch, key, d_k), value (*batch, key, d_v).
     """
-    for sizes in SIZES:
-        query, key, value = inputs = draw(*sizes)
-        output = expect_tensor(attend(*inputs), (sizes[0], sizes[3]))
-        names = ("the number of queries", "the number of keys", "d_k", "d_v")
-        others = {name: size for name, size in zip(names, sizes, strict=True) if name != "d_k"}
-        expected = attention_by_loops(*inputs)
-        gap = (output - expected).abs().max().item()
-        require_close(
-            output,
-            expected,
-            f"expected softmax(Q K^T / sqrt(d_k)) V, got an output that is off by {gap:.2g}",
-            attention_mistakes(query, key, value, others),
-        )
+    expected = "expected softmax(Q K^T / sqrt(d_k)) V"
+    for inputs in (draw(*sizes) for sizes in SIZES):
+        require_attention(attend(*inputs), *inputs, otherwise=expected)
     yield f"equals the loops on {len(SIZES)} shapes, with d_v unlike d_k"
 
-    inputs = draw(5, 7, 11, 3)
-    many = [torch.stack([x, 1 - 2 * x]) for x in inputs]
-    alone = [attention_by_loops(*one) for one in zip(*many, strict=True)]
-    require_close(
-        expect_tensor(attend(*many), (2, 5, 3)),
-        torch.stack(alone),
+    many = [torch.stack([x, 1 - 2 * x]) for x in draw(*SIZES[0])]
+    alone = (
         "with a batch axis in front, each sequence must be worked on alone; transpose the "
-        "last two axes only: key.transpose(-2, -1)",
+        "last two axes only: key.transpose(-2, -1)"
     )
+    require_attention(attend(*many), *many, otherwise=alone)
     yield "sequences of a batch do not mix"
 
-    named = dict(zip(("query", "key", "value"), inputs, strict=True))
+    named = dict(zip(("query", "key", "value"), draw(*SIZES[0]), strict=True))
     require_gradients(attend, attention_by_loops, **named)
     yield "gradients reach query, key and value"
 

@@ -15,6 +15,7 @@ import math
 import traceback
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +24,8 @@ from torch import Tensor, nn
 
 CLOSE = 1e-5  # of float32
 TOLERANCE = 1e-6  # of float64, with room for an answer that takes one root in float32
-
+BOOK = str(Path(__file__).parents[2])
+OTHERS = (BOOK, str(Path(torch.__file__).parent))  # whose code is not the reader's
 
 Faults = Mapping[str, bool | Tensor]  # what a fault means, and whether it is seen
 Steps = Generator[str | Faults, None, None]
@@ -52,8 +54,8 @@ class Report:
 def check(name: str) -> Callable[[Callable[..., Steps]], Callable[..., Report]]:
     """Make a check of a generator that yields faults to look for, and properties that it has shown.
 
-    Its first argument is the reader's: an error in it is a failed check, and so is a changed input.
-    No check moves torch's random numbers.
+    Its first argument is the reader's: an error in it is a failed check, and so is a changed input,
+    also in a function or module that it makes. No check moves torch's random numbers.
     Errors: each check raises CheckFailed.
     """
 
@@ -61,11 +63,10 @@ def check(name: str) -> Callable[[Callable[..., Steps]], Callable[..., Report]]:
         @functools.wraps(steps)
         def run(answer: Any, *arguments: Any, **named: Any) -> Report:
             held = []
-            is_function = callable(answer) and not isinstance(answer, nn.Module)
-            subject = guarded(answer) if is_function else answer
-            tried = contextlib.closing(steps(subject, *arguments, **named))
-            with torch.random.fork_rng(devices=[]), tried as found:
-                for step in found:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(torch.random.fork_rng(devices=[]))
+                tried = steps(_watched(answer, stack), *arguments, **named)
+                for step in stack.enter_context(contextlib.closing(_answered(tried))):
                     if isinstance(step, str):
                         held.append(step)
                     else:
@@ -77,29 +78,100 @@ def check(name: str) -> Callable[[Callable[..., Steps]], Callable[..., Report]]:
     return make
 
 
-def guarded(function: Callable) -> Callable:
-    """Return the reader's function, which now fails the check if it raises or changes an input."""
+def _answered(steps: Steps) -> Steps:
+    """The steps of a check, in which an error that the reader's code led to is a failed check."""
+    try:
+        yield from steps
+    except CheckFailed:
+        raise
+    except Exception as error:
+        innermost = traceback.extract_tb(error.__traceback__)[-1]
+        if innermost.filename.startswith(BOOK) and not _own_lines(error):
+            raise
+        raise CheckFailed(_told(error)) from error
 
+
+def guarded(function: Callable) -> Callable:
+    """Return the reader's function, which now fails the check if it raises or changes an input.
+
+    What it returns is watched as well, if that is a function or a module.
+    """
+
+    @functools.wraps(function, updated=())
     def call(*arguments: Any, **named: Any) -> Any:
-        before = [x.detach().clone() if isinstance(x, Tensor) else x for x in arguments]
+        given = {f"argument {i}": value for i, value in enumerate(arguments, start=1)} | named
+        before = {name: _copied(value) for name, value in given.items()}
         try:
             result = function(*arguments, **named)
         except CheckFailed:
             raise
         except Exception as error:
-            frames = traceback.extract_tb(error.__traceback__)[1:]
-            own = [frame.line for frame in frames if frame.filename == frames[0].filename]
-            where = f", in the line: {own[-1]}" if own and own[-1] else ""
-            name = type(error).__name__
-            raise CheckFailed(f"your function raised {name}: {error}{where}") from error
-        for number, (x, old) in enumerate(zip(arguments, before, strict=True), start=1):
-            require(
-                not isinstance(x, Tensor) or torch.equal(x, old),
-                f"argument {number} was changed by your function: work on a copy",
-            )
-        return result
+            raise CheckFailed(_told(error)) from error
+        _require_unchanged(given, before)
+        return _watched(result)
 
     return call
+
+
+def _watched(answer: Any, stack: contextlib.ExitStack | None = None) -> Any:
+    """The answer, which fails the check when it changes an input; the stack ends the watch."""
+    if not isinstance(answer, nn.Module):
+        return guarded(answer) if callable(answer) else answer
+    seen: dict[str, Any] = {}
+
+    def before(module: nn.Module, arguments: tuple, named: dict) -> None:
+        seen.update(given=[*arguments, named], before=_copied([*arguments, named]))
+
+    def after(*_: Any) -> None:
+        _require_unchanged({"an input": seen["given"]}, {"an input": seen["before"]})
+
+    hooks = (
+        answer.register_forward_pre_hook(before, with_kwargs=True),
+        answer.register_forward_hook(after),
+    )
+    if stack is not None:
+        for hook in hooks:
+            stack.callback(hook.remove)
+    return answer
+
+
+def _own_lines(error: Exception) -> list[str]:
+    """The lines of the reader's code that led to an error: neither the book's nor torch's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [str(frame.line) for frame in frames if not frame.filename.startswith(OTHERS)]
+
+
+def _told(error: Exception) -> str:
+    own = _own_lines(error)
+    where = f", in the line: {own[-1]}" if own and own[-1] else ""
+    return f"your function raised {type(error).__name__}: {error}{where}"
+
+
+def _copied(value: Any) -> Any:
+    """A copy of tensors, in containers too; anything else as it is."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {key: _copied(part) for key, part in value.items()}
+    return [_copied(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _is_unchanged(value: Any, before: Any) -> bool:
+    if isinstance(value, Tensor):
+        return value.shape == before.shape and bool(
+            torch.isclose(value, before, rtol=0, atol=0, equal_nan=True).all()
+        )
+    if isinstance(value, dict):
+        return [*value] == [*before] and _is_unchanged([*value.values()], [*before.values()])
+    if isinstance(value, list | tuple):
+        return len(value) == len(before) and all(map(_is_unchanged, value, before))
+    return value is before
+
+
+def _require_unchanged(given: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        changed = f"{name} was changed by your function: work on a copy"
+        require(_is_unchanged(value, before[name]), changed)
 
 
 def require(condition: bool, message: str) -> None:
@@ -115,7 +187,7 @@ def refuse(faults: Faults) -> None:
 
 
 def require_close(
-    got: Tensor,
+    got: Any,
     want: Tensor | float,
     otherwise: str,
     mistakes: Mapping[str, Tensor | float] = MappingProxyType({}),
@@ -124,11 +196,33 @@ def require_close(
     """Require that `got` is what is wanted; a known mistake is told by the wrong result it gives.
 
     Args: otherwise, the message for a result that nobody knows; mistakes, what a wrong result means
-        and that result, of which the first that fits speaks.
+        and that result, of which the first that fits speaks. A tensor of another kind of numbers,
+        on another device, or rounded to float32 on its way is told without being listed.
     """
+    if isinstance(got, Tensor) and isinstance(want, Tensor):
+        require_kind(got, want)
     if not close(got, want, tolerance):
         refuse({meaning: close(got, wrong, tolerance) for meaning, wrong in mistakes.items()})
+        rounded = (
+            "right to the digits of float32 only, and the inputs are float64: make new tensors "
+            "with x.new_zeros(...) or dtype=x.dtype"
+        )
+        is_double = isinstance(want, Tensor) and want.dtype == torch.float64
+        require(not (is_double and tolerance < CLOSE and close(got, want, CLOSE)), rounded)
         raise CheckFailed(otherwise)
+
+
+def require_kind(got: Tensor, like: Tensor) -> None:
+    """Require the kind of numbers of another tensor (float, whole or boolean) and its device."""
+    kinds = [_kind(x) for x in (got, like)]
+    require(kinds[0] == kinds[1], f"expected {kinds[1]} ({like.dtype}), got {got.dtype}")
+    require(got.device == like.device, f"expected a tensor on {like.device}, got {got.device}")
+
+
+def _kind(x: Tensor) -> str:
+    if x.is_floating_point() or x.is_complex():
+        return "numbers with a fraction"
+    return "True and False" if x.dtype == torch.bool else "whole numbers"
 
 
 def require_gradients(
@@ -140,12 +234,13 @@ def require_gradients(
 ) -> None:
     """Require the gradients of the reference with respect to each input, of a sum of squares."""
     leaves = [x.clone().requires_grad_() for x in inputs.values()]
+    want = torch.autograd.grad(reference(*leaves).square().sum(), leaves)
     output = function(*leaves)
     require(output.requires_grad, "no gradient: the output is cut off from the inputs")
     got = torch.autograd.grad(output.square().sum(), leaves, allow_unused=True)
-    want = torch.autograd.grad(reference(*leaves).square().sum(), leaves)
     for name, ours, theirs in zip(inputs, got, want, strict=True):
-        require(close(ours, theirs, tolerance), f"the gradient of {name} is wrong or missing")
+        wrong = f"the gradient of {name} is wrong or missing"
+        require_close(ours, theirs, wrong, tolerance=tolerance)
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -163,8 +258,14 @@ def close(a: object, b: Tensor | float, tolerance: float = TOLERANCE) -> bool:
     """Say whether a tensor has the shape of another and its entries, or one number everywhere."""
     if not isinstance(a, Tensor):
         return False
-    b = b.to(a) if isinstance(b, Tensor) else torch.full_like(a, b)
-    return a.shape == b.shape and torch.allclose(a, b, rtol=tolerance, atol=tolerance)
+    b = (
+        b.to(a.device)
+        if isinstance(b, Tensor)
+        else torch.tensor(b, dtype=torch.float64).expand(a.shape)
+    )
+    dtype = torch.promote_types(a.dtype, b.dtype)
+    near = a.shape == b.shape and torch.isclose(a.to(dtype), b.to(dtype), tolerance, tolerance)
+    return bool(torch.as_tensor(near).all())
 
 
 def expect(value: Any, kind: Any, what: str) -> Any:
@@ -175,15 +276,22 @@ def expect(value: Any, kind: Any, what: str) -> Any:
 
 
 def expect_tensor(
-    output: Any, shape: tuple[int, ...], what: str | None = None, hint: str = ""
+    output: Any,
+    shape: tuple[int, ...],
+    what: str | None = None,
+    hint: str = "",
+    like: Tensor | None = None,
 ) -> Tensor:
     """Return the answer if it is a tensor of that shape; an empty answer is not.
 
-    Args: what, the words for it; hint, what a wrong shape means.
+    Args: what, the words for it; hint, what a wrong shape means; like, a tensor whose kind of
+        numbers (float, whole or boolean) and device it must have.
     """
     expect(output, Tensor, what or f"a tensor {tuple(shape)}")
     got = tuple(output.shape)
     require(got == tuple(shape), f"expected an output of shape {tuple(shape)}, got {got}{hint}")
+    if like is not None:
+        require_kind(output, like)
     return output
 
 

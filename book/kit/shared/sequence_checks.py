@@ -46,15 +46,15 @@ def check_sequence_model(
         yield "a sentence gets the same logits alone and in a batch"
 
         other = model(another(source, source_vocab), lengths, target_in)
-        require(not same(other, logits), "the source was changed and the logits were not")
+        yield {"the source was changed and the logits were not": same(other, logits)}
         for place in range(4):
             changed = target_in.clone()
             changed[:, place] = another(changed[:, place], target_vocab)
-            after = model(source, lengths, changed)
-            leak = f"a step before {place} sees token {place}"
-            require(same(after[:, :place], logits[:, :place]), leak)
-            unseen = f"step {place} does not see its token"
-            require(not same(after[:, place], logits[:, place]), unseen)
+            seen = ~torch.isclose(model(source, lengths, changed), logits, 0, atol).all(-1).all(0)
+            yield {
+                f"a step before {place} sees token {place}": seen[:place].any(),
+                f"step {place} does not see its token": not seen[place],
+            }
         yield "no step sees a later token, and each sees its own and the source"
 
         state, steps = model.start(source, lengths), []

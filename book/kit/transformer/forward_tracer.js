@@ -1,5 +1,5 @@
 // Walks through a forward pass: for each step its formula, shapes, maps, and what it does.
-// Parts: transformer, tracing, weights, composer
+// Parts: transformer, tracing, weights, typed, composer, arithmetic
 const SHORT = { embed: "embed", self: "self", cross: "cross", feed: "feed", norm: "norm",
   project: "project" };
 const isAttention = (kind) => kind === "self" || kind === "cross";
@@ -64,7 +64,8 @@ export default {
         k: sentences[0].guesses.at(-1)[0].length });
       const now = () => {
         const number = w.get("sentence");
-        const one = own.sentence(w.snapshot()) ?? sentences[number < count ? number : 0];
+        const one = number < count ? own.retrace(sentences[number]) : own.sentence(w.snapshot());
+        if (!one) return null; // the reader's own sentence is not there, or not yet
         const stage = stages[w.get("stage")];
         const tokens = stage.side === "source" ? one.source : one.read;
         // A position past the end of a shorter sentence is its last one.
@@ -91,7 +92,10 @@ export default {
       });
       const position = controls.slider(w, "position", {
         label: "Position",
-        format: () => now().tokens[now().at],
+        format: () => {
+          const { tokens, at } = now() ?? { tokens: [""], at: 0 };
+          return tokens[at];
+        },
       });
 
       // What is shown
@@ -103,10 +107,19 @@ export default {
       const title = ui.h("p", { class: "ft-title" });
       const text = ui.h("p", { class: "ft-formula" });
       const table = ui.h("ul", { class: "ft-shapes", "aria-label": "Shapes" });
+      let column = null; // the key of the chosen cell; its query is the position
+      let picked = false; // just now
       const map = chart.heatMap({
         caption: "Weights of the chosen head", rowTitle: "queries", columnTitle: "keys",
-        digits: 3, onPick: (row) => w.set({ position: row }),
+        digits: 3,
+        onPick(row, key) {
+          [column, picked] = [key, true];
+          w.set({ position: row });
+          w.redraw();
+        },
       });
+      const behind = arithmetic.panel(own);
+      w.onReset(() => { column = null; });
       const said = ui.h("p", { class: "ft-said" });
       /** What the model says, token by token, with its probability where that is below 90 %. */
       function writing(one) {
@@ -121,7 +134,8 @@ export default {
         ].filter(Boolean);
       }
       const reading = ui.h("p", { class: "ft-reading" });
-      const maps = ui.part("The map of this head", head.element, map.element, reading);
+      const maps = ui.part("The map of this head", head.element, map.element, reading,
+        behind.element);
       let top = 1; // the longest vector of the sentence, so that steps can be compared
       const stream = chart.bars({ label: "Length of each position's vector", max: 1,
         format: (share) => (share * top).toFixed(1) });
@@ -131,24 +145,30 @@ export default {
       const asked = ui.h("p", { class: "ft-asked" });
       const guesses = ui.part("Next token", asked, guessed.element);
 
-      let shown = "";
+      const answer = ui.h("div", { class: "ft-answer" }); // all that is shown of a sentence
+      let shown = [];
       function drawMap(state, { one, stage, tokens, at }) {
         maps.hidden = !isAttention(stage.kind);
         if (maps.hidden) return "";
         const keys = stage.kind === "cross" ? one.source : tokens;
         const weights = one.maps[stage.name][state.head];
-        const key = [sentences.indexOf(one), state.own, state.stage, state.head].join();
-        if (shown !== key) {
-          const open = (i, j) => stage.kind === "cross" || stage.side === "source" || j <= i;
-          map.update(weights.map((row, i) => row.map((v, j) => (open(i, j) ? v / 1000 : null))),
-            { rows: tokens, columns: keys });
-          shown = key;
+        const causal = stage.kind === "self" && stage.side === "target";
+        const drawn = [one, state.stage, state.head];
+        if (drawn.some((value, i) => value !== shown[i])) {
+          const shares = weights.map((row, i) =>
+            row.map((v, j) => (causal && j > i ? null : v / 1000)));
+          map.update(shares, { rows: tokens, columns: keys });
+          shown = drawn;
         }
-        map.outline(at);
+        const j = column === null ? null : Math.min(column, keys.length - 1);
+        map.outline(at, j ?? undefined);
+        const told = behind.show(engine.id ? { stage, config: own.config(), queries: tokens, keys,
+          vectors: one.vectors?.[stage.name], heads: sizes.n_heads, head: state.head, i: at, j,
+          open: causal ? at + 1 : keys.length } : null);
         const best = math.argmax(weights[at]);
         reading.replaceChildren(word(tokens[at]), " looks most at ", word(keys[best]),
           ` (${percent(weights[at][best])} of the weight).`);
-        return `head ${state.head + 1}, ${reading.textContent}`;
+        return picked ? told : `head ${state.head + 1}, ${reading.textContent}`;
       }
       function drawGuesses({ one, stage, at }, number) {
         guesses.hidden = stage.side === "source";
@@ -161,15 +181,16 @@ export default {
           note: name === said && "said in the end" })));
         return `${asked.textContent} ${row[0][0]}, ${percent(row[0][1])}`;
       }
-      let written = null;
+      let written; // the sentence, or what stands in its place
       function drawSaid(one, state) {
-        if (one !== written) {
-          said.classList.toggle("ft-fresh", !sentences.includes(one));
-          said.replaceChildren(...writing(one));
-          written = one;
+        const text = one ?? own.missing();
+        if (text !== written) {
+          said.classList.toggle("ft-fresh", state.sentence === count);
+          said.replaceChildren(...(one ? writing(one) : [text ?? ""]));
+          written = text;
         }
-        if (engine.id && state.own) {
-          ownOption.textContent = `your own: ${state.own}`;
+        if (state.own || !one) {
+          ownOption.textContent = `your own: ${state.own || "no translation"}`;
           sentence.input.append(ownOption);
         } else {
           ownOption.remove();
@@ -179,6 +200,12 @@ export default {
       }
       w.draw((state) => {
         const seen = now();
+        const news = drawSaid(seen?.one, state);
+        answer.hidden = !seen;
+        if (!seen) {
+          w.say(own.missing() ?? "");
+          return;
+        }
         const { one, stage, tokens, at } = seen;
         position.limits(0, tokens.length - 1);
         back.disabled = state.stage === 0;
@@ -198,18 +225,23 @@ export default {
         stream.update(lengths.hidden ? [] : one.lengths[state.stage].map((value, i) => ({
           name: tokens[i], value: value / top, current: i === at,
           note: changes.length > 0 && `+ ${changes[i].toFixed(1)}` })));
-        w.say(`${drawSaid(one, state)}${stage.title}. ${drawMap(state, seen)} ${drawGuesses(seen, state.stage)}`);
+        const [seenMap, guess] = [drawMap(state, seen), drawGuesses(seen, state.stage)];
+        w.say(picked ? seenMap : `${news}${stage.title}. ${seenMap} ${guess}`);
+        picked = false;
       });
 
-      w.add(
-        ...[own.element].filter(Boolean),
-        ui.h("div", { class: "ft-sentence" }, sentence.element, said),
+      answer.append(
         ui.h("div", { class: "ft-lanes" },
           lane("Encoder", chips.slice(0, first)), lane("Decoder", chips.slice(first))),
         ui.row(ui.h("div", { class: "bw-buttons" }, back, next), step.element, position.element),
         ui.h("div", { class: "ft-step" }, title, text, table),
         maps,
         ui.h("div", { class: "bw-columns" }, lengths, guesses),
+      );
+      w.add(
+        ...[own.element].filter(Boolean),
+        ui.h("div", { class: "ft-sentence" }, sentence.element, said),
+        answer,
       );
       w.foot();
     });

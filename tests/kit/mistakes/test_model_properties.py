@@ -396,3 +396,19 @@ def test_copied_sees_a_bias_that_was_forgotten():
         "the same weights give other logits: look at every formula",
     )
     assert ask("copied", Specimen, reference=Specimen.reference).held
+
+
+def test_a_model_without_steps_is_not_asked_about_them():
+    class TeacherForcing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.whole = Specimen(29, 23)
+
+        def forward(self, source, source_lengths, target_in):
+            return self.whole(source, source_lengths, target_in)
+
+    asked = ("sizes", "stepwise", "future")
+    found = check_model(TeacherForcing, 29, 23, only=asked)
+    assert [(one.name, one.held) for one in found] == [("sizes", True), ("future", True)]
+    TeacherForcing.step = lambda *_: None
+    assert "stepwise" in check_model(TeacherForcing, 29, 23, only=asked).caught

@@ -1,4 +1,4 @@
-"""The checks of chapter 4's answers: they pass what is right and name the classic mistakes."""
+"""The checks of chapter 4's answers: faults that no listed answer has."""
 
 import math
 
@@ -18,49 +18,21 @@ def attend(x, w_q, w_k, w_v):
     return scaled_dot_product_attention(x @ w_q, x @ w_k, x @ w_v)
 
 
-def formula(scale, dim=-1):
-    def wrong(x, w_q, w_k, w_v):
-        scores = (x @ w_q) @ (x @ w_k).mT / math.sqrt(scale(x, w_q, w_v))
-        return scores.softmax(dim) @ (x @ w_v)
-
-    return wrong
-
-
-def reversed_axes(x, w_q, w_k, w_v):
-    return ((x @ w_q) @ (x @ w_k).permute(2, 1, 0)).softmax(-1) @ (x @ w_v)
-
-
-WRONG = {
-    "empty": (lambda *inputs: None, "expected a tensor"),
-    "shape": (lambda *inputs: attend(*inputs)[0], "expected an output of shape"),
-    "K.T": (reversed_axes, ".T reverses all three axes"),
-    "no scale": (formula(lambda x, w_q, w_v: 1), "divided by nothing"),
-    "d_k": (formula(lambda x, w_q, w_v: w_q.shape[1] ** 2), "divided by d_k itself"),
-    "d_x": (formula(lambda x, w_q, w_v: x.shape[-1]), "the root of d_x"),
-    "d_v": (formula(lambda x, w_q, w_v: w_v.shape[1]), "the root of d_v"),
-    "length": (formula(lambda x, w_q, w_v: x.shape[1]), "the root of the length"),
-    "axis": (formula(lambda x, w_q, w_v: w_q.shape[1], -2), "softmax runs over the queries"),
-    "swapped": (lambda x, w_q, w_k, w_v: attend(x, w_k, w_q, w_v), "queries and keys are swapped"),
-    "no softmax": (
-        lambda x, w_q, w_k, w_v: (x @ w_q) @ (x @ w_k).mT / math.sqrt(w_q.shape[1]) @ (x @ w_v),
-        "a softmax over the keys is missing",
-    ),
-    "other": (lambda x, w_q, w_k, w_v: 1.01 * attend(x, w_q, w_k, w_v), "expected softmax"),
-    "frozen": (
-        lambda x, w_q, w_k, w_v: attend(x, w_q.detach(), w_k, w_v),
-        "the gradient of w_q is wrong or missing",
-    ),
-    "cut off": (lambda *inputs: attend(*inputs).detach(), "no gradient"),
-}
-
-
-def test_self_attention_passes():
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda *inputs: None, r"expected a tensor \(4, 4, 4\), got None"),
+        (lambda *inputs: attend(*inputs)[0], "expected an output of shape"),
+        (lambda *inputs: 1.01 * attend(*inputs), "expected softmax.*off by"),
+        (
+            lambda x, w_q, w_k, w_v: attend(x, w_q.detach(), w_k, w_v),
+            "the gradient of w_q is wrong",
+        ),
+        (lambda *inputs: attend(*inputs).detach(), "no gradient"),
+    ],
+)
+def test_wrong_self_attention_is_named(answer, message):
     assert "do not mix" in repr(check_self_attention(attend))
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_self_attention_is_named(name):
-    answer, message = WRONG[name]
     with pytest.raises(CheckFailed, match=message):
         check_self_attention(answer)
 
@@ -72,18 +44,15 @@ def gap(function, x, order):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda f, x, order: None, "expected a number"),
-        (lambda f, x, order: bool(gap(f, x, order) < 1e-9), "expected a number"),
-        (lambda f, x, order: (f(x[order]) - f(x)).abs().max(), "ask for invariance"),
-        (lambda f, x, order: (f(x[order]) - f(x)[order.argsort()]).abs().max(), "same order"),
+        (lambda f, x, order: None, "expected a number, got None"),
+        (lambda f, x, order: "0", "expected a number, got '0'"),
         (lambda f, x, order: 0.0, "must see x"),
-        (lambda f, x, order: (f(x[order]) - f(x)[order]).abs().sum(), "the largest entry"),
-        (lambda f, x, order: (f(x[order]) - f(x)[order]).max(), "too low or too high alike"),
+        (lambda f, x, order: torch.nan, "expected 0.0000, the largest entry .*, got nan"),
     ],
 )
 def test_wrong_gaps_are_rejected(answer, message):
     assert check_equivariance_gap(gap)
-    assert check_equivariance_gap(lambda *inputs: gap(*inputs).item())
+    assert check_equivariance_gap(lambda *inputs: gap(*inputs)[None])
     with pytest.raises(CheckFailed, match=message):
         check_equivariance_gap(answer)
 
@@ -97,9 +66,8 @@ def reversing(n_letters, n, factor=20.0):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda n_letters, n: None, "expected three matrices"),
-        (lambda n_letters, n: (torch.eye(n),) * 3, "expected matrices of 11 rows"),
-        (lambda n_letters, n: reversing(n_letters, n, 1.0), "a weight near 1"),
+        (lambda n_letters, n: None, "expected three matrices w_q, w_k, w_v, got None"),
+        (lambda n_letters, n: (torch.ones(n),) * 3, "expected matrices of 11 rows"),
         (lambda n_letters, n: reversing(n_letters, n, -20.0), "a weight near 1"),
         (
             lambda n_letters, n: (*reversing(n_letters, n)[:2], -reversing(n_letters, n)[2]),

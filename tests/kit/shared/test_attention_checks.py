@@ -6,10 +6,15 @@ import pytest
 import torch
 
 from kit.masking.checks import check_masked_attention
-from kit.shared.attention_checks import check_attention, check_equivariance, check_weights
-from kit.shared.checks import CheckFailed
+from kit.shared.attention_checks import (
+    attention_by_loops,
+    check_attention,
+    check_equivariance,
+    check_weights,
+)
+from kit.shared.checks import CheckFailed, normals
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
-from tests.helpers import normal
+from tests.helpers import assert_close, normal
 
 
 def scores(query, key, scale=None):
@@ -22,27 +27,18 @@ def softmax_mean(of, value, dim=-1):
 
 WRONG = {
     "empty": (lambda q, k, v: None, "expected a tensor"),
-    "no scale": (lambda q, k, v: softmax_mean(scores(q, k, 1), v), "divided by nothing"),
-    "d_k": (lambda q, k, v: softmax_mean(scores(q, k, q.shape[-1]), v), "divided by d_k itself"),
-    "queries": (
-        lambda q, k, v: softmax_mean(scores(q, k, q.shape[-2] ** 0.5), v),
-        "root of the number of queries",
-    ),
-    "keys": (
-        lambda q, k, v: softmax_mean(scores(q, k, k.shape[-2] ** 0.5), v),
-        "root of the number of keys",
-    ),
-    "axis": (lambda q, k, v: softmax_mean(scores(q, k), v, -2), "softmax runs over the queries"),
-    "no softmax": (lambda q, k, v: scores(q, k) @ v, "a softmax over the keys is missing"),
     "other": (lambda q, k, v: softmax_mean(2 * scores(q, k), v), "off by"),
     "detached": (
         lambda q, k, v: softmax_mean(scores(q.detach(), k), v),
         "gradient of query is wrong or missing",
     ),
-    "no gradient": (lambda q, k, v: softmax_mean(scores(q, k), v).detach(), "no gradient"),
     "mixed batch": (
         lambda q, k, v: softmax_mean(scores(q, k if k.dim() == 2 else k.flip(0)), v),
         "each sequence must be worked on alone",
+    ),
+    "over the batch": (
+        lambda q, k, v: softmax_mean(scores(q, k), v, dim=0 if k.dim() == 3 else -1),
+        "the softmax runs over the batch",
     ),
     "shape": (lambda q, k, v: softmax_mean(scores(q, k), v).T, "expected an output of shape"),
 }
@@ -50,6 +46,13 @@ WRONG = {
 
 def test_attention_passes():
     assert "gradients reach" in repr(check_attention(scaled_dot_product_attention))
+
+
+def test_the_loops_work_on_each_sequence_alone():
+    query, key, value = normals((2, 3, 5, 7), (2, 3, 4, 7), (2, 3, 4, 11))
+    output = attention_by_loops(query, key, value)
+    assert_close(output, scaled_dot_product_attention(query, key, value), 1e-10)
+    assert_close(output[1, 2], attention_by_loops(query[1, 2], key[1, 2], value[1, 2]), 0)
 
 
 @pytest.mark.parametrize("name", WRONG)

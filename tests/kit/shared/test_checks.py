@@ -8,6 +8,7 @@ from torch import nn
 
 from kit.masking.checks import check_nothing_leaks
 from kit.self_attention.checks import check_self_attention
+from kit.shared import attention_checks
 from kit.shared.attention_checks import check_attention
 from kit.shared.checks import (
     CheckFailed,
@@ -70,6 +71,108 @@ def breaks(x):
 def test_the_first_fault_speaks(answer, message):
     with pytest.raises(CheckFailed, match=message):
         check_doubling(answer)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda f: f([[1, 2], [3]]), "argument 1"),
+        (lambda f: f({"rows": [X.clone()]}), "argument 1"),
+        (lambda f: f(0, x=[X.clone()]), "x"),
+        (lambda f: f((X.clone(), Y.clone())), "argument 1"),
+    ],
+)
+def test_a_changed_list_or_part_is_named(call, name):
+    def grows(first, x=None):
+        for part in (first if x is None else x, None):
+            match part:
+                case list():
+                    (part[0].add_(1) if torch.is_tensor(part[0]) else part[0].append(9))
+                case dict():
+                    part["rows"].append(0)
+                case tuple():
+                    part[1].zero_()
+
+    with pytest.raises(CheckFailed, match=f"^{name} was changed by your function"):
+        call(guarded(grows))
+
+
+def test_what_is_read_is_not_changed():
+    read = guarded(lambda rows, x: (rows[0][0], x.sum(), x[0]))
+    read([[X, "word"], (1, None)], torch.tensor([math.nan, math.inf, 1.0]))
+
+
+class Spoils(nn.Module):
+    def forward(self, x):
+        return x.mul_(2)
+
+
+class Breaks(nn.Module):
+    def forward(self, x):
+        missing = x.no_such_thing
+        return missing
+
+
+@check("made")
+def check_made(make):
+    """Check make(), a module or a function that doubles."""
+    output = make()(X.clone())
+    yield {"it is no double": not close(output, 2 * X)}
+    yield "twice the input"
+
+
+@check("module")
+def check_module(double):
+    """Check a module that doubles."""
+    double(X.clone())
+    yield "it runs"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (Spoils, "^an input was changed by your function"),
+        (Breaks, "^your function raised AttributeError: .*, in the line: missing = x.no_such"),
+        (lambda: in_place, "^argument 1 was changed by your function"),
+        (lambda: breaks, "^your function raised AttributeError"),
+        (nn.Identity, "^it is no double$"),
+        (lambda: nn.Linear(5, 5).double().forward, "^it is no double$"),
+        (lambda: nn.Bilinear(5, 5, 5), "^your function raised TypeError: .*missing 1 required"),
+    ],
+)
+def test_what_the_answer_makes_is_watched_too(make, message):
+    with pytest.raises(CheckFailed, match=message):
+        check_made(make)
+
+
+def test_a_module_is_watched_for_as_long_as_it_is_checked():
+    module = Spoils()
+    with pytest.raises(CheckFailed, match=r"^an input was changed"):
+        check_module(module)
+    module(X.clone())
+    assert not module._forward_hooks
+    assert not module._forward_pre_hooks
+
+
+def test_a_fault_of_the_check_itself_is_not_blamed_on_the_answer(monkeypatch):
+    monkeypatch.setattr(attention_checks, "draw", None)
+    with pytest.raises(TypeError, match="'NoneType' object is not callable"):
+        check_attention(lambda query, key, value: value)
+
+
+def test_kind_device_and_rounding_are_named():
+    for got, message in (
+        (torch.zeros(3, 5, dtype=torch.int64), r"expected numbers with a fraction \(torch.float64"),
+        (torch.zeros(3, 5, dtype=torch.bool), "got torch.bool"),
+        (X.to("meta"), "expected a tensor on cpu, got meta"),
+        (X + 3e-6, "right to the digits of float32 only"),
+        (X + 3e-5, "neither"),
+    ):
+        with pytest.raises(CheckFailed, match=message):
+            require_close(got, X, "neither")
+    require_close(X.float(), X, "a float32 result of float32's precision is right")
+    with pytest.raises(CheckFailed, match=r"whole numbers .*, got torch.float64"):
+        expect_tensor(X, (3, 5), like=torch.tensor(1))
 
 
 def test_a_check_inside_a_function_keeps_its_own_words():

@@ -1,49 +1,75 @@
 // A line for a sentence of the reader's own, which the model in the page then translates.
 const composer = (() => {
   const FITTING = 6; // suggested words
-  // As lib.data.tokenise cuts: a run of letters, one digit, or one other mark.
-  const TOKEN = /[\p{L}\p{Letter_Number}\p{No}_]+|\p{Decimal_Number}|[^\p{L}\p{N}_\s]/gu;
-  const tokenise = (text) => text.toLowerCase().normalize("NFC").match(TOKEN) ?? [];
   const quoted = (words) => words.map((word) => `“${word}”`).join(", ");
 
-  /** Words that begin as this one does, with three letters of it or more: the longest beginning. */
-  function near(word, known) {
-    for (let size = word.length; size >= 3; size -= 1) {
-      const found = known.filter((other) => other.startsWith(word.slice(0, size)));
-      if (found.length) return found;
-    }
-    return [];
+  /** Which numbers a model with these words knows, as "2 to 99, without 21, 31, … 91". */
+  function range(words) {
+    const known = typed.numbers(words);
+    const [first, last] = [known[0], known.at(-1)];
+    const without = Array.from({ length: last - first }, (_, i) => first + i)
+      .filter((n) => !known.includes(n));
+    const few = without.length > 3 ? [...without.slice(0, 2), `… ${without.at(-1)}`] : without;
+    return `${first} to ${last}${few.length ? `, without ${few.join(", ")}` : ""}`;
   }
 
-  /** The tokens of a text, all of them known; else an Error that says what to write instead. */
-  function parse(text, { words, longest }) {
-    const tokens = tokenise(text);
-    if (!tokens.length) throw new Error("Write a sentence first, for example “two euros”");
-    const unknown = [...new Set(tokens.filter((token) => !words.includes(token)))];
-    if (unknown.length) {
-      const better = [...new Set(unknown.flatMap((word) => near(word, words).slice(0, 2)))];
-      throw new Error(`The model does not know ${quoted(unknown.slice(0, 5))}. `
-        + (better.length ? `Near in its vocabulary: ${quoted(better.slice(0, 5))}`
-          : "It knows numbers, money, measures, times and dates: see all its words below"));
+  /** An Error for the reader, with a sentence to offer instead. */
+  const refusal = (message, offer) => Object.assign(new Error(message), { offer });
+
+  /**
+   * What a text says in the words of the model, as typed.read finds it, with all of them known;
+   * else an Error that says which are not, what the model knows, and with an `offer` to translate.
+   */
+  function parse(text, { words, longest, ready }) {
+    const found = typed.read(text, words);
+    const { tokens, problems } = found;
+    const offer = found.offer ?? ready[0] ?? null;
+    if (!tokens.length) throw refusal("Write a sentence first, for example “two euros”", offer);
+    if (problems.length) {
+      const texts = (number) => [...new Set(problems.filter((one) => one.number === number)
+        .map((one) => one.text))].slice(0, 5);
+      const [numbers, others] = [texts(true), texts(false)];
+      const better = [...new Set(problems.filter((one) => !one.number && one.better)
+        .map((one) => one.better))];
+      const many = (list) => (list.length > 1 ? "s" : "");
+      throw refusal([
+        others.length && `The model does not know the word${many(others)} ${quoted(others)}`,
+        better.length ? `Near in its vocabulary: ${quoted(better.slice(0, 5))}`
+          : others.length && "It knows numbers, money, measures, times and dates: see all its "
+            + "words below",
+        numbers.length && `The model does not know the number${many(numbers)} ${quoted(numbers)}`,
+        numbers.length && typed.numbers(words).length
+          && `It knows the whole numbers from ${range(words)}`,
+      ].filter(Boolean).join(". "), offer);
     }
     if (tokens.length > longest) {
-      throw new Error(`At most ${longest} tokens fit, these are ${tokens.length}: leave some out`);
+      throw refusal(`At most ${longest} tokens fit, these are ${tokens.length}: leave some out`);
     }
-    return tokens;
+    return found;
   }
 
   /**
    * The line, its suggestions, and the model behind it. Options: engine, what Python says of the
    * model (none: nothing is offered); stages, of the tracer; k, how many guesses to keep; number,
    * the place in the list of sentences that the reader's own one has, which `own` holds.
-   * Returns { element, sentence(state), news() }: the traced sentence, or null where another one is
-   * to be shown; and what is to be read out, once.
+   * Returns { element, size, load, config, sentence, retrace, missing, news }:
+   *   size, of the model, in words; load(tell) fetches it: true if it came, else tell(message)
+   *   config() -> the model's configuration, once it is there
+   *   sentence(state) -> the reader's traced sentence, or null; missing() -> why there is none
+   *   retrace(one) -> a stored sentence as this model computes it, or as it is without the model
+   *   news() -> what is to be read out, once
    */
   function own(w, { engine, stages, number, k }) {
-    if (!engine.id) return { element: null, sentence: () => null, news: () => "" };
+    if (!engine.id) {
+      return { element: null, config: () => null, sentence: () => null, retrace: (one) => one,
+        news: () => "" };
+    }
+    const size = `${Math.round(engine.bytes / 1000)} kB`;
     let [model, waiting, closed] = [null, false, false];
-    let [shown, tried, news, run] = ["", null, "", 0]; // what the line stands for; what failed
+    let [shown, news, run] = ["", "", 0]; // the text that the line stands for
     let held = null; // the sentence that was traced last, and its text
+    let missing = null; // why there is none, in words
+    const retraced = new Map();
     w.onClose(() => { closed = true; });
 
     const note = ui.h("p", { class: "bw-note", id: ui.freshId(), "aria-live": "polite" });
@@ -56,11 +82,13 @@ const composer = (() => {
     const fitting = ui.h("div", { class: "ft-fitting", role: "group",
       "aria-label": "Words that fit" });
     const button = ui.button("", () => send(), { primary: true });
+    const instead = ui.h("div", { class: "ft-instead", hidden: true });
     const form = ui.h("div", { class: "ft-form" },
-    ui.h("label", { class: "bw-label", for: input.id, text: "Your own sentence" }),
-    ui.h("div", { class: "ft-line" }, input, button), fitting, note);
-    const ready = ui.h("div", { class: "ft-ready", role: "group", "aria-label": "Sentences to try" },
-      engine.ready.map((text) => ui.button(text, () => { write(text); send(); })));
+      ui.h("label", { class: "bw-label", for: input.id, text: "Your own sentence" }),
+      ui.h("div", { class: "ft-line" }, input, button), fitting, note, instead);
+    const offered = (text) => ui.button(text, () => { write(text); send(); });
+    const ready = ui.h("div", { class: "ft-ready", role: "group",
+      "aria-label": "Sentences to try" }, engine.ready.map(offered));
     const all = ui.h("details", { class: "ft-all" },
       ui.h("summary", { text: `All ${engine.words.length} words that it knows` }),
       ui.h("p", { text: [...engine.words].sort().join(" ") }));
@@ -71,16 +99,30 @@ const composer = (() => {
       fitting.replaceChildren();
       mark(null);
     }
-    function mark(problem) {
+    /** The note under the line: a problem, with what to try instead, or how the line was read. */
+    function mark(problem, { offer, found } = {}) {
       if (problem) input.setAttribute("aria-invalid", "true");
       else input.removeAttribute("aria-invalid");
       note.classList.toggle("bw-problem", Boolean(problem));
       note.textContent = problem ? `✗ ${problem}.`
-        : `Up to ${engine.longest} tokens. Numbers as words, years as digits.`;
-      note.hidden = !problem && fitting.childElementCount > 0;
+        : found ? `I read: ${found.tokens.join(" ")}${found.spelled
+          ? " (figures as words; with a blank between them, as in 4 2, they stay figures)" : ""}`
+          : `Up to ${engine.longest} tokens: numbers, money, measures, times, dates.`;
+      note.hidden = !problem && !found && fitting.childElementCount > 0;
+      instead.hidden = !offer;
+      instead.replaceChildren(...(offer ? ["This works: ",
+        ui.button(offer, () => { write(offer); send(); input.focus(); })] : []));
+    }
+    /** Says what is wrong, and takes away what was shown; the line stays as it was typed. */
+    function refuse({ message, offer }) {
+      held = null;
+      shown = "";
+      missing = "No translation. What stood here before is cleared.";
+      mark(message, { offer });
+      w.set({ own: "", sentence: number });
+      w.redraw();
     }
     function relabel() {
-      const size = `${Math.round(engine.bytes / 1000)} kB`;
       button.textContent = waiting ? "Loading the model…"
         : model ? "Translate" : `Load the model (${size}) and translate`;
       button.setAttribute("aria-disabled", waiting);
@@ -102,75 +144,87 @@ const composer = (() => {
         : `No word of the model begins with ${start}`);
     }
 
-    /** The model, once it is there; null and a message if it does not come. */
-    async function fetchModel() {
-      if (model) return model;
+    /** Whether the model is there, once it has come; tell(message) if it does not come. */
+    async function load(tell) {
+      if (model) return true;
       waiting = true;
       relabel();
       try {
         model = await weights.load(engine.id, w);
       } catch (error) {
-        if (!closed) mark(error.message);
+        if (!closed) tell(error.message);
       }
       waiting = false;
       relabel();
-      return closed ? null : model;
+      if (model && !closed) w.redraw();
+      return Boolean(model) && !closed;
     }
 
-    function hold(text) {
-      const options = { stages, k, longest: engine.max_length };
-      held = { text, one: tracing.trace(model, parse(text, engine), options) };
-    }
-
-    async function send() {
+    const options = { stages, k, longest: engine.max_length };
+    /** Translates the line, or `text`: that of the state, if it did not come through the line. */
+    async function send(text = null) {
       if (waiting) return;
       const mine = run;
       try {
-        const text = parse(input.value, engine).join(" ");
+        const found = parse(text ?? input.value, engine);
         fitting.replaceChildren();
         mark(null);
-        if (!await fetchModel() || mine !== run) return; // the reader has reset it
-        hold(text);
-        shown = text; // the line stays as it was typed
+        if (!model) {
+          missing = "Loading the model…";
+          if (text === null) {
+            shown = "";
+            w.set({ own: "", sentence: number });
+          }
+          w.redraw();
+          const failed = (message) => { if (mine === run) refuse({ message }); };
+          if (!await load(failed) || mine !== run) return; // the reader has reset it
+          if (text !== null && w.get("sentence") !== number) return; // or gone elsewhere
+        }
+        const own = found.tokens.join(" ");
+        held = { text: own, one: tracing.trace(model, found.tokens, options) };
+        shown = own; // the line stays as it was typed
+        missing = null;
+        mark(null, { found });
         news = `Translation: ${held.one.said.join(" ")}. `;
-        w.set({ own: text, sentence: number });
+        w.set({ own, sentence: number });
         w.redraw();
       } catch (error) {
-        mark(error.message);
+        refuse(error);
       }
     }
 
-    /** The sentence of an address or of the kernel, which did not come through the line. */
-    async function follow(text) {
-      tried = text;
-      try {
-        parse(text, engine);
-        if (await fetchModel()) {
-          hold(text);
-          return w.redraw();
-        }
-      } catch (error) {
-        mark(error.message);
+    /** A stored sentence as the model in the page computes it, so that it has its vectors too. */
+    function retrace(one) {
+      const source = one.source.slice(0, -1);
+      if (!model || !source.every((word) => model.source.includes(word))) return one;
+      if (!retraced.has(one)) {
+        retraced.set(one, tracing.trace(model, source, { ...options, say: one.said }));
       }
-      w.set({ sentence: 0 });
+      return retraced.get(one);
     }
 
     mark(null);
     relabel();
     w.onReset(() => {
       run += 1;
+      missing = null;
       write("");
     });
     w.draw(({ own: text, sentence }) => {
       if (text !== shown) write(text);
       shown = text;
-      if (sentence !== number) return;
-      if (!text) w.set({ sentence: 0 });
-      else if (held?.text !== text && tried !== text && !waiting) follow(text);
+      if (sentence !== number) missing = null;
+      else if (text && held?.text !== text) send(text); // from an address or from the kernel
+      else if (!text && !missing) w.set({ sentence: 0 });
     });
 
     return {
       element: ui.h("div", { class: "ft-own" }, form, ready, all),
+      size,
+      load,
+      config: () => model?.config,
+      retrace,
+      missing: () => missing,
       sentence: (state) => (state.sentence === number && held?.text === state.own && held
         ? held.one : null),
       news() {
@@ -181,5 +235,5 @@ const composer = (() => {
     };
   }
 
-  return { own, parse, tokenise };
+  return { own, parse };
 })();

@@ -18,14 +18,18 @@ const tracing = (() => {
 
   /**
    * Translates a source and keeps each step of the pass. Options: stages, as the tracer has them;
-   * longest, of the translation; k, how many guesses at the projection (before it at most 3).
-   * Returns one of the tracer's sentences: { source, read, said, maps, lengths, changes, guesses }.
+   * longest, of the translation; k, how many guesses at the projection (before it at most 3);
+   * say, the words of a translation, which then takes the place of the model's own.
+   * Returns one of the tracer's sentences: { source, read, said, maps, lengths, changes, guesses },
+   * and beside them vectors: for each attention layer its { queries, keys }, see transformer.js.
    */
-  function trace(model, words, { stages, longest, k = 5 }) {
+  function trace(model, words, { stages, longest, k = 5, say }) {
     const maps = {};
-    const found = new Map(stages.map(({ name }) => [name, { lengths: [], changes: [], guesses: [] }]));
+    const vectors = {};
+    const found = new Map(stages.map(({ name }) =>
+      [name, { lengths: [], changes: [], guesses: [] }]));
     const kinds = new Map(stages.map(({ name, kind, side }) => [name, { kind, side }]));
-    function note(name, before, after, weights) {
+    function note(name, before, after, seen) {
       const { lengths, changes, guesses } = found.get(name);
       const { kind, side } = kinds.get(name);
       after.forEach((x, i) => {
@@ -35,12 +39,15 @@ const tracing = (() => {
         const logits = kind === "project" ? x : kind === "norm" ? model.project(x) : model.guess(x);
         guesses.push(likeliest(logits, model.target, kind === "project" ? k : Math.min(k, 3)));
       });
-      for (const [h, row] of weights?.flatMap((heads) => [...heads.entries()]) ?? []) {
+      if (!seen) return;
+      for (const [h, row] of seen.maps.flatMap((heads) => [...heads.entries()])) {
         ((maps[name] ??= [])[h] ??= []).push(Array.from(row, thousandths));
       }
+      (vectors[name] ??= { queries: [], keys: seen.keys }).queries.push(...seen.queries);
     }
     const source = words.map((word) => model.source.indexOf(word));
-    const said = transformer.greedy(model, source, longest, note)
+    const follow = say && ((_, n) => model.target.indexOf(say[n]));
+    const said = transformer.greedy(model, source, say?.length ?? longest, note, follow)
       .map((id) => model.target[id]);
     for (const heads of Object.values(maps)) { // a causal map is stored whole, with zeros
       for (const rows of heads) {
@@ -54,6 +61,7 @@ const tracing = (() => {
       read: [model.target[transformer.BOS], ...said.slice(0, -1)],
       said,
       maps,
+      vectors,
       lengths: all("lengths"),
       changes: all("changes"),
       guesses: all("guesses").filter((_, i) => stages[i].side === "target"),

@@ -85,9 +85,10 @@ const transformer = (() => {
    *   step(id, state, note) -> logits of the next token; the state's caches grow by one position
    *   project(x) -> the logits of a normalised row; guess(x) -> those of a row of the decoder's
    *     stream, if it were normalised and projected here
-   * note(name, before, after, maps) hears of each step of the pass, under lib's name for it: the
-   * rows of the stream before it (null where it adds nothing) and after, and for attention the
-   * weights of each row and head.
+   * note(name, before, after, seen) hears of each step of the pass, under lib's name for it: the
+   * rows of the stream before it (null where it adds nothing) and after, and for attention what was
+   * seen: maps, the weights of each row and head; queries, of each row, and keys, of all positions,
+   * both with the heads side by side and as their products are taken (turned, if they turn).
    */
   function build({ header, data }) {
     const { config } = header;
@@ -128,23 +129,22 @@ const transformer = (() => {
     /** A sub-layer beside the path on which its input passes: pre-norm or post-norm. */
     function residual({ name, norm: own }, rows, note, sublayer) {
       const pre = config.norm === "pre";
-      const { changes, maps } = sublayer(pre ? rows.map((x) => layerNorm(own, x)) : rows);
+      const { changes, seen } = sublayer(pre ? rows.map((x) => layerNorm(own, x)) : rows);
       const after = rows.map((x, i) => {
         const sum = x.map((value, j) => value + changes[i][j]);
         return pre ? sum : layerNorm(own, sum);
       });
-      note(name, rows, after, maps);
+      note(name, rows, after, seen);
       return after;
     }
 
     /** Attention of rows that stand at `offset`, offset + 1, ... to all that the cache holds. */
     const look = ({ w_q: q, w_o: o }, cache, offset) => (rows) => {
-      const seen = rows.map((x, i) => {
-        const query = linear(q, x);
-        return attend(offset === null ? query : turn(query, offset + i), cache, heads);
-      });
-      return { changes: seen.map(({ output }) => linear(o, output)),
-        maps: seen.map(({ weights }) => weights) };
+      const queries = rows.map((x, i) => (
+        offset === null ? linear(q, x) : turn(linear(q, x), offset + i)));
+      const found = queries.map((query) => attend(query, cache, heads));
+      return { changes: found.map(({ output }) => linear(o, output)),
+        seen: { maps: found.map(({ weights }) => weights), queries, keys: cache.keys } };
     };
     const grow = ({ w_k: k, w_v: v }, cache, rows, offset) => rows.forEach((x, i) => {
       const key = linear(k, x);
@@ -207,13 +207,16 @@ const transformer = (() => {
     };
   }
 
-  /** The likeliest token at each step, until the end or `longest` tokens; EOS counts. */
-  function greedy(model, ids, longest, note) {
+  /**
+   * The likeliest token at each step, until the end or `longest` tokens; EOS counts. Another
+   * choose(logits, n) may take the next token, after n of them.
+   */
+  function greedy(model, ids, longest, note, choose = math.argmax) {
     const state = model.start([...ids, EOS], note);
     const said = [];
     let token = BOS;
     while (said.length < longest && token !== EOS) {
-      token = math.argmax(model.step(token, state, note));
+      token = choose(model.step(token, state, note), said.length);
       said.push(token);
     }
     return said;

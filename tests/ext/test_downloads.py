@@ -1,8 +1,8 @@
-"""The link to the printed book: there with its size when the file is, and gone when it is not."""
+"""The links to the book in other formats: there with its size when a file is, and gone when not."""
 
 from functools import partial
 
-from ext.book_pages import MARK, PDF, link_pdf, pdf_size, rewrite
+from ext.book_pages import EPUB, MARK, PDF, download_sizes, link_downloads, rewrite
 
 BUTTON = '<li>\n<button onclick="window.print()"\n class="btn">.pdf</button>\n</li>'
 ROOT = '<html lang="en" data-content_root="../" data-theme="light">'
@@ -19,7 +19,7 @@ def test_links_come_and_go_with_the_file(tmp_path):
         path.write_text(text, encoding="utf-8")
 
     def build() -> list[str]:
-        rewrite(tmp_path, [partial(link_pdf, size=pdf_size(tmp_path))])
+        rewrite(tmp_path, [partial(link_downloads, sizes=download_sizes(tmp_path))])
         return [path.read_text(encoding="utf-8") for path in pages]
 
     assert build() == [*pages.values()]
@@ -33,5 +33,12 @@ def test_links_come_and_go_with_the_file(tmp_path):
         assert chapter.count(f'</li>{MARK}<li><a href="../{PDF}"') == 1
         assert chapter.count(" MB)") == 1
 
+    (tmp_path / EPUB).write_bytes(bytes(5_000_000))
+    search, first, chapter = build()
+    assert first.count("As PDF (14 MB)") == first.count("As EPUB (5 MB)") == 1
+    assert chapter.count("The whole book as EPUB (5 MB)") == 1
+    assert chapter.count(f'href="../{PDF}"') == chapter.count(f'href="../{EPUB}"') == 1
+
     (tmp_path / PDF).unlink()
+    (tmp_path / EPUB).unlink()
     assert build() == [*pages.values()]

@@ -1,0 +1,370 @@
+"""Chapter 5: right answers in several styles, and wrong ones with what each must be told."""
+
+import copy
+
+import torch
+from torch import nn
+
+from lib.attention import MultiHeadAttention, scaled_dot_product_attention
+
+
+def merged_into(like):
+    def merge_heads(heads):
+        batch, n_heads, time, d_v = heads.shape
+        out = like(heads, (batch, time, n_heads * d_v))
+        for i in range(n_heads):
+            out[:, :, i * d_v : (i + 1) * d_v] = heads[:, i]
+        return out
+
+    return merge_heads
+
+
+def swapped_in_place(heads):
+    return heads.transpose_(1, 2).flatten(2)
+
+
+def doubled_in_place(heads):
+    return heads.mul_(1.5).transpose(1, 2).flatten(2)
+
+
+def parts(layer, x, *, bias=0.0, rows=True):
+    """What each head adds; with the bias in every part, or with W^O's rows dealt out wrongly."""
+    _, weights = layer(x, return_weights=True)
+    value = layer.w_v(x).unflatten(-1, (layer.n_heads, -1))  # (batch, key, heads, d_v)
+    heads = torch.einsum("bhnm,bmhv->bhnv", weights, value)
+    w_o = layer.w_o.weight.T
+    cut = (
+        w_o.unflatten(0, (layer.n_heads, -1))
+        if rows
+        else w_o.unflatten(0, (-1, layer.n_heads)).transpose(0, 1)
+    )
+    return torch.einsum("bhnv,hvo->bhno", heads, cut) + bias * layer.w_o.bias
+
+
+def parts_head_by_head(layer, x):
+    weights, value, found = layer(x, return_weights=True)[1], layer.w_v(x), []
+    d_v = value.shape[-1] // layer.n_heads
+    for i in range(layer.n_heads):
+        own = slice(i * d_v, (i + 1) * d_v)
+        found.append(weights[:, i] @ value[..., own] @ layer.w_o.weight[:, own].T)
+    return torch.stack(found, dim=1)
+
+
+def parts_from_the_start(layer, x):
+    """All heads anew, each put between zeros and sent through W^O without its bias."""
+    split = [w(x).unflatten(-1, (layer.n_heads, -1)) for w in (layer.w_q, layer.w_k, layer.w_v)]
+    heads = scaled_dot_product_attention(*(part.transpose(1, 2) for part in split))
+    found = []
+    for i in range(layer.n_heads):
+        alone = torch.zeros_like(heads)
+        alone[:, i] = heads[:, i]
+        found.append(nn.functional.linear(alone.transpose(1, 2).flatten(2), layer.w_o.weight))
+    return torch.stack(found, dim=1)
+
+
+def parts_by_a_hook(layer, x):
+    """What W^O is given is seen on its way in."""
+    given = []
+    hook = layer.w_o.register_forward_pre_hook(lambda module, inputs: given.append(inputs[0]))
+    layer(x_query=x)
+    hook.remove()
+    pairs = zip(
+        given[0].chunk(layer.n_heads, -1), layer.w_o.weight.chunk(layer.n_heads, 1), strict=True
+    )
+    return torch.stack([head @ w.T for head, w in pairs]).transpose(0, 1)
+
+
+def without(layer, i):
+    """A copy with one head switched off."""
+    other = copy.deepcopy(layer)
+    with torch.no_grad():
+        other.w_o.weight.unflatten(1, (layer.n_heads, -1))[:, i] = 0
+    return other
+
+
+def differences(layer, x):
+    return torch.stack([layer(x) - without(layer, i)(x) for i in range(layer.n_heads)], dim=1)
+
+
+def parts_by_switching_off(put_back):
+    """The difference that each head makes, measured on the layer itself."""
+
+    def contributions(layer, x):
+        found, weight = [], layer.w_o.weight.data.clone()
+        for i in range(layer.n_heads):
+            before = layer(x)
+            layer.w_o.weight.data.unflatten(1, (layer.n_heads, -1))[:, i] = 0
+            found.append(before - layer(x))
+            if put_back:
+                layer.w_o.weight.data.copy_(weight)
+        return torch.stack(found, 1)
+
+    return contributions
+
+
+def value_bias_forgotten(layer, x):
+    other = copy.deepcopy(layer)
+    other.w_v.bias.data.zero_()
+    return parts(other, x)
+
+
+def three_heads(layer, x):
+    """With the number of heads of the first layer that came."""
+    value = layer.w_v(x).unflatten(-1, (3, -1)).transpose(1, 2)
+    w_o = layer.w_o.weight.T.unflatten(0, (3, -1))
+    return layer(x, return_weights=True)[1] @ value @ w_o
+
+
+def looked_at(layer, x):
+    """With the map transposed: what each position gives, not what it gets."""
+    value = layer.w_v(x).unflatten(-1, (layer.n_heads, -1)).transpose(1, 2)
+    w_o = layer.w_o.weight.T.unflatten(0, (layer.n_heads, -1))
+    return layer(x, return_weights=True)[1].mT @ value @ w_o
+
+
+def heads_alone(layer, x):
+    _, weights = layer(x, return_weights=True)
+    return weights @ layer.w_v(x).unflatten(-1, (layer.n_heads, -1)).transpose(1, 2)
+
+
+def centred_in_place(layer, x):
+    found = parts(layer, x)
+    x -= x.mean()
+    return found
+
+
+def ends(layer):
+    """The arguments of a layer with the same widths, also of each head."""
+    return {
+        "d_query_in": layer.w_q.in_features,
+        "d_key_in": layer.w_k.in_features,
+        "d_value_in": layer.w_v.in_features,
+        "d_out": layer.w_o.out_features,
+        "d_k": layer.w_q.out_features // layer.n_heads,
+        "d_v": layer.w_v.out_features // layer.n_heads,
+    }
+
+
+def pruned(layer, kept, *, pick=True, bias=True, output=True, inputs="qkv"):
+    """A smaller layer, with one thing forgotten."""
+    h, kept = layer.n_heads, list(kept) if pick else list(range(len(kept)))
+    small = MultiHeadAttention(12, len(kept), **ends(layer))
+    for name in inputs:
+        old, new = getattr(layer, f"w_{name}"), getattr(small, f"w_{name}")
+        new.weight.data = old.weight.data.unflatten(0, (h, -1))[kept].flatten(0, 1)
+        if bias:
+            new.bias.data = old.bias.data.unflatten(0, (h, -1))[kept].flatten()
+    if output:
+        small.w_o.weight.data = layer.w_o.weight.data.unflatten(1, (h, -1))[:, kept].flatten(1)
+    small.w_o.bias.data = layer.w_o.bias.data.clone()
+    return small
+
+
+def columns(layer, kept, name):
+    """The rows of a projection that belong to these heads, as one tensor of indices."""
+    d = getattr(layer, name).out_features // layer.n_heads
+    return torch.cat([torch.arange(i * d, (i + 1) * d) for i in kept])
+
+
+def copied_head_by_head(layer, kept):
+    small = MultiHeadAttention(layer.n_heads, len(kept), **ends(layer))
+    d_v = layer.w_v.out_features // layer.n_heads
+    with torch.no_grad():
+        for new, old in enumerate(kept):
+            for name in ("w_q", "w_k", "w_v"):
+                a, b = getattr(small, name), getattr(layer, name)
+                d = b.out_features // layer.n_heads
+                a.weight[new * d : new * d + d].copy_(b.weight[old * d : old * d + d])
+                a.bias[new * d : new * d + d].copy_(b.bias[old * d : old * d + d])
+            there, here = slice(old * d_v, old * d_v + d_v), slice(new * d_v, new * d_v + d_v)
+            small.w_o.weight[:, here] = layer.w_o.weight[:, there]
+        small.w_o.bias.copy_(layer.w_o.bias)
+    return small
+
+
+def by_state_dict(layer, kept):
+    """The heads in ascending order: what they add up to does not depend on it."""
+    kept = sorted(kept)
+    state = {name: value.clone() for name, value in layer.state_dict().items()}
+    for name in ("w_q", "w_k", "w_v"):
+        for part in ("weight", "bias"):
+            state[f"{name}.{part}"] = state[f"{name}.{part}"][columns(layer, kept, name)]
+    state["w_o.weight"] = state["w_o.weight"][:, columns(layer, kept, "w_v")]
+    small = MultiHeadAttention(1, len(kept), **ends(layer))
+    small.load_state_dict(state)
+    return small
+
+
+def by_a_smaller_copy(layer, kept):
+    small = copy.deepcopy(layer)
+    small.n_heads = len(kept)
+    for name in ("w_q", "w_k", "w_v"):
+        old, rows = getattr(layer, name), columns(layer, kept, name)
+        new = nn.Linear(old.in_features, len(rows))
+        new.weight, new.bias = (nn.Parameter(w.detach()[rows]) for w in (old.weight, old.bias))
+        setattr(small, name, new)
+    rows = columns(layer, kept, "w_v")
+    small.w_o = nn.Linear(len(rows), layer.w_o.out_features)
+    small.w_o.weight.data = layer.w_o.weight.detach()[:, rows]
+    small.w_o.bias.data = layer.w_o.bias.detach().clone()
+    return small
+
+
+def by_chunks(layer, kept):
+    small = MultiHeadAttention(0, len(kept), **ends(layer))
+    for name, old in layer.named_parameters():
+        pieces = old.detach().chunk(layer.n_heads, dim=1 if name == "w_o.weight" else 0)
+        new = old.detach().clone()
+        if name != "w_o.bias":
+            new = torch.cat([pieces[i] for i in kept], dim=1 if name == "w_o.weight" else 0)
+        part, kind = name.split(".")
+        setattr(getattr(small, part), kind, nn.Parameter(new))
+    return small
+
+
+def bias_in_proportion(layer, kept):
+    small = pruned(layer, kept)
+    small.w_o.bias.data *= len(kept) / layer.n_heads
+    return small
+
+
+def switched_off(layer, kept):
+    """The old layer with zeros in W^O: the right output, and not a bit smaller."""
+    for i in {*range(layer.n_heads)} - {*kept}:
+        layer.w_o.weight.data.unflatten(1, (layer.n_heads, -1))[:, i] = 0
+    return layer
+
+
+def zeros_in_a_copy(layer, kept):
+    return switched_off(copy.deepcopy(layer), kept)
+
+
+def cut_in_place(layer, kept):
+    """The right layer; but the old one is no longer what it was."""
+    small = pruned(layer, kept)
+    for name in ("w_q", "w_k", "w_v", "w_o"):
+        setattr(layer, name, getattr(small, name))
+    layer.n_heads = len(kept)
+    return layer
+
+
+def shared_bias(layer, kept):
+    small = pruned(layer, kept)
+    small.w_o.bias = layer.w_o.bias
+    return small
+
+
+def without_biases(layer, kept):
+    return MultiHeadAttention(12, len(kept), bias=False, **ends(layer))
+
+
+def of_equal_width(layer, kept):
+    """d_model / n_heads decides the width: with fewer heads each one gets wider."""
+    widths = {name: width for name, width in ends(layer).items() if name not in ("d_k", "d_v")}
+    return MultiHeadAttention(12, len(kept), **widths)
+
+
+def others(layer, kept):
+    return pruned(layer, [i for i in range(layer.n_heads) if i not in kept])
+
+
+def mixed_order(layer, kept):
+    small, ascending = pruned(layer, kept), pruned(layer, sorted(kept))
+    small.w_o = ascending.w_o
+    return small
+
+
+def output_scaled(layer, kept):
+    small = pruned(layer, kept)
+    small.w_o.weight.data *= layer.n_heads / len(kept)
+    return small
+
+
+RIGHT = {
+    "merge_heads": [
+        lambda heads: heads.permute(0, 2, 1, 3).reshape(heads.shape[0], heads.shape[2], -1),
+        lambda heads: torch.cat(list(heads.unbind(1)), dim=-1),
+        lambda heads: torch.dstack([heads[:, i] for i in range(heads.shape[1])]),
+        lambda heads: (
+            torch.einsum("bhtd->bthd", heads).contiguous().view(*heads[:, 0].shape[:2], -1)
+        ),
+        merged_into(torch.Tensor.new_zeros),
+        merged_into(lambda heads, shape: torch.zeros(shape)),
+        lambda heads: heads.movedim(1, 2).flatten(start_dim=-2),
+        lambda heads: torch.stack(
+            [torch.cat(tuple(heads[:, :, t].mT.mT.unbind(1)), -1) for t in range(heads.shape[2])], 1
+        ),
+    ],
+    "contributions": [
+        parts,
+        parts_head_by_head,
+        parts_from_the_start,
+        parts_by_a_hook,
+        differences,
+        parts_by_switching_off(put_back=True),
+        lambda layer, x: parts(layer, x).detach().contiguous().float(),
+    ],
+    "keep_heads": [
+        pruned,
+        copied_head_by_head,
+        by_state_dict,
+        by_a_smaller_copy,
+        by_chunks,
+        lambda layer, kept: pruned(layer, [*kept][::-1]),
+    ],
+}
+WRONG = {
+    "merge_heads": {
+        lambda heads: heads.flatten(2): "got (2, 3, 35)",
+        lambda heads: heads.reshape(heads.shape[0], heads.shape[2], -1): "the positions are mixed",
+        lambda heads: heads.permute(0, 2, 3, 1).flatten(2): "interleaved",
+        lambda heads: torch.stack(heads.unbind(1), -1).flatten(2): "interleaved",
+        lambda heads: heads.flip(1).transpose(1, 2).flatten(2): "expected [0.0, 1.0",
+        lambda heads: heads.mean(1): "got (2, 5, 7)",
+        lambda heads: heads.sum(1): "got (2, 5, 7)",
+        lambda heads: heads.transpose(1, 2): "got (2, 5, 3, 7)",
+        lambda heads: torch.cat(list(heads.unbind(1)), dim=1): "got (2, 15, 7)",
+        lambda heads: heads.detach().transpose(1, 2).flatten(2): "no gradient",
+        lambda heads: heads.permute(2, 0, 1, 3).reshape(heads.shape[0], heads.shape[2], -1): (
+            "at position 1"
+        ),
+        lambda heads: tuple(heads.unbind(1)): "expected a tensor (2, 5, 21)",
+        swapped_in_place: "argument 1 was changed",
+        doubled_in_place: "argument 1 was changed",
+    },
+    "contributions": {
+        lambda layer, x: layer(x): "got (2, 5, 13)",
+        lambda layer, x: parts(layer, x, bias=1.0): "counts once for each head",
+        lambda layer, x: parts(layer, x, bias=1 / layer.n_heads): "the bias of W^O is shared out",
+        lambda layer, x: parts(layer, x, rows=False): "must add up to layer(x)",
+        lambda layer, x: parts(layer, x).flip(1): "not head_i W_i^O",
+        lambda layer, x: layer(x)[:, None].expand(-1, 3, -1, -1) / 3: "must add up to layer(x)",
+        lambda layer, x: parts(layer, x).transpose(1, 2): "got (2, 5, 3, 13)",
+        heads_alone: "got (2, 3, 5, 5)",
+        three_heads: "your function raised",
+        looked_at: "must add up to layer(x)",
+        lambda layer, x: list(parts(layer, x).unbind(1)): "expected a tensor (2, 3, 5, 13)",
+        value_bias_forgotten: "must add up to layer(x)",
+        parts_by_switching_off(put_back=False): "the old layer was changed: w_o.weight",
+        centred_in_place: "argument 2 was changed",
+    },
+    "keep_heads": {
+        switched_off: "the old layer was changed: w_o.weight",
+        cut_in_place: "the old layer was changed: w_q.weight",
+        zeros_in_a_copy: "expected 2 heads, got 3",
+        of_equal_width: "a head keeps its width",
+        lambda layer, kept: pruned(layer, kept, pick=False): "keeps the first 2",
+        lambda layer, kept: pruned(layer, kept, bias=False): "w_v.bias'] have numbers that no head",
+        lambda layer, kept: pruned(
+            layer, kept, output=False
+        ): "w_o.weight'] have numbers that no head",
+        lambda layer, kept: pruned(layer, kept, inputs="qk"): "w_v.weight",
+        others: "expected 2 heads, got 1",
+        mixed_order: "in one order in all four matrices",
+        output_scaled: "w_o.weight'] have numbers",
+        bias_in_proportion: "w_o.bias'] have numbers",
+        lambda layer, kept: pruned(layer, kept).forward: "expected a MultiHeadAttention, got ",
+        without_biases: "expected w_q.bias of shape (22,), got None",
+        shared_bias: "shares ['w_o.bias']",
+    },
+}
