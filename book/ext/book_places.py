@@ -20,7 +20,6 @@ from pybtex.richtext import Text
 from ext.book_myst import labels
 
 BIBLIOGRAPHY, GLOSSARY = "book/bibliography", "book/glossary"
-ARXIV = re.compile(r"arXiv:\s*(\d{4}\.\d{4,5})", re.IGNORECASE)
 
 
 class UnknownMarkup(ValueError):
@@ -61,20 +60,29 @@ class Places:
         return {key: entry for file in files for key, entry in parse_file(file).entries.items()}
 
     @cached_property
-    def texts(self) -> dict[str, str]:
-        """The Markdown of each page that stands in the contents."""
+    def pages(self) -> list[str]:
+        """The pages that stand in the contents."""
         contents = yaml.safe_load((self.root / "_toc.yml").read_text(encoding="utf-8"))
-        pages = [entry["file"] for part in contents["parts"] for entry in part["chapters"]]
-        return {page: markdown(self.root, page) for page in [contents["root"], *pages]}
+        chapters = [entry["file"] for part in contents["parts"] for entry in part["chapters"]]
+        return [contents["root"], *chapters]
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The Markdown of each page."""
+        return {page: markdown(self.root, page) for page in self.pages}
 
     @cached_property
     def labels(self) -> dict[str, Place]:
         """Each label of the book and the place that it names."""
-        return {
+        found = {
             name: Place(page, make_id(anchor), title)
             for page, text in self.texts.items()
             for name, (anchor, title) in labels(text).items()
         }
+        for page in self.pages:
+            names = (figure_of(cell).get("name") for cell in notebook_cells(self.root, page))
+            found |= {name: Place(page, make_id(name), "") for name in names if name}
+        return found
 
     def document(self, name: str, page: str) -> str:
         """The page that `name` means on a page. Errors: UnknownMarkup if there is none."""
@@ -98,6 +106,8 @@ class Places:
         if re.match(r"[a-z]+:", link):
             return link
         path, _, anchor = link.partition("#")
+        if not path and anchor in self.labels:  # a label of any page
+            return self.address(self.labels[anchor].page, self.labels[anchor].anchor)
         name, _, suffix = path.rpartition(".")
         if path and suffix not in ("md", "ipynb"):
             raise UnknownMarkup(f"expected a link to a page of the book, got {link!r}")
@@ -110,14 +120,13 @@ class Places:
         return self.labels[label]
 
     def paper(self, key: str) -> str:
-        """Where a work can be read: by DOI, at arXiv, at its address, else our list of sources."""
+        """Where a work can be read: at arXiv, by DOI, at its address, else our list of sources."""
         fields = self.entries[key].fields
+        if "eprint" in fields:
+            return f"https://arxiv.org/abs/{fields['eprint']}"
         if "doi" in fields:
             return f"https://doi.org/{fields['doi']}"
-        preprint = fields.get("eprint") or next(iter(ARXIV.findall(fields.get("note", ""))), None)
-        if preprint:
-            return f"https://arxiv.org/abs/{preprint}"
-        return fields.get("url") or self.address(BIBLIOGRAPHY)
+        return fields.get("url") or self.address(BIBLIOGRAPHY, key)
 
     def cite(self, keys: str, in_text: bool) -> str:
         """Citations as links: "A and B (2017)" in the text, else "(A and B, 2017; C, 2019)".
@@ -135,13 +144,22 @@ class Places:
         return ", ".join(links) if in_text else f"({'; '.join(links)})"
 
 
+def notebook_cells(root: Path, page: str) -> list[dict]:
+    """The cells of a chapter; none of a page that is no notebook."""
+    path = root / f"{page}.ipynb"
+    return json.loads(path.read_text(encoding="utf-8"))["cells"] if path.exists() else []
+
+
+def figure_of(cell: dict) -> dict[str, str]:
+    """What the build makes of a cell's picture: a figure with a caption and a name."""
+    return cell["metadata"].get("mystnb", {}).get("figure", {})
+
+
 def markdown(root: Path, page: str) -> str:
     """The text of a page, of a chapter without its code."""
-    notebook = root / f"{page}.ipynb"
-    if not notebook.exists():
-        return (root / f"{page}.md").read_text(encoding="utf-8")
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    return "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    cells = notebook_cells(root, page)
+    texts = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return "\n\n".join(texts) if cells else (root / f"{page}.md").read_text(encoding="utf-8")
 
 
 def last_name(person: Person) -> str:

@@ -38,12 +38,13 @@ Edit = tuple[int, int, str]  # from here, to there, what stands there instead
 
 @dataclass
 class Chapter:
-    """A chapter on its way into plain Markdown: its page, its number, its exercises by label."""
+    """A chapter on its way into plain Markdown: its page and number, what was counted so far."""
 
     places: Places
     page: str
     number: int
-    exercises: dict[str, str] = field(default_factory=dict)
+    exercises: dict[str, str] = field(default_factory=dict)  # the numbers by label
+    figures: int = 0
 
 
 def to_plain(text: str, chapter: Chapter) -> str:
@@ -253,7 +254,13 @@ def math(fence: Fence, chapter: Chapter) -> str:
 def figure(fence: Fence, chapter: Chapter) -> str:
     """The picture with its alt text, and the caption below it."""
     shown = f"![{fence.options.get('alt', '')}]({picture(fence.argument, chapter)})"
-    return f"{shown}\n\n{to_plain(fence.body, chapter)}".strip()
+    return f"{shown}\n\n{caption(fence.body, chapter)}" if fence.body else shown
+
+
+def caption(text: str, chapter: Chapter) -> str:
+    """A figure's caption with its number, in the order of the figures of the chapter."""
+    chapter.figures += 1
+    return f"**Figure {chapter.number}.{chapter.figures}.** {to_plain(text, chapter)}"
 
 
 def whole(fence: Fence) -> str:

@@ -15,8 +15,8 @@ import nbformat
 from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
-from ext.book_places import Places, UnknownMarkup
-from ext.book_plain import Chapter, to_plain
+from ext.book_places import Places, UnknownMarkup, figure_of
+from ext.book_plain import Chapter, caption, to_plain
 
 BRANCH = "notebooks"  # of the repository; .github/workflows/pages.yml pushes it
 FOLDED, STUB, FAILS = "hide-input", "exercise", "raises-exception"
@@ -49,16 +49,18 @@ def reader_notebook(path: Path, places: Places) -> NotebookNode:
     chapter = Chapter(places, f"book/{path.stem}", int(path.stem[:2]))
     cells, answering = [], False
     for cell in source.cells:
-        if cell.cell_type == "code":
-            cells.append(code_cell(cell, unanswered=answering))
-            answering = answering or STUB in cell.metadata.get("tags", ())
-            continue
-        answering = False
         try:
-            text = to_plain(cell.source, chapter)
+            if cell.cell_type == "code":
+                cells.append(code_cell(cell, unanswered=answering))
+                answering = answering or STUB in cell.metadata.get("tags", ())
+                if text := figure_of(cell).get("caption"):
+                    name = f"{cell.id}-caption"
+                    cells.append(nbformat.v4.new_markdown_cell(caption(text, chapter), id=name))
+            else:
+                text, answering = to_plain(cell.source, chapter), False
+                cells.append(nbformat.v4.new_markdown_cell(text, id=cell.id))
         except UnknownMarkup as error:
             raise UnknownMarkup(f"{path.name}, cell {cell.id}: {error}") from error
-        cells.append(nbformat.v4.new_markdown_cell(text, id=cell.id))
     title = cells[0]
     title.source = re.sub(r"^# ", f"# {chapter.number}. ", title.source, count=1)
     note = nbformat.v4.new_markdown_cell(setup_note(chapter), id="before-the-setup")

@@ -56,6 +56,18 @@ def test_links_lead_to_places_of_the_book(chapter):
     assert dead == []
 
 
+def test_figures_and_exercises_have_the_numbers_of_the_page(chapter):
+    page = (HTML / "book" / f"{chapter.stem}.html").read_text(encoding="utf-8")
+    notebook = nbformat.read(download(chapter), as_version=4)
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    figures = re.findall(r'<span class="caption-number">Figure ([\d.]+) ', page)
+    assert re.findall(r"^\*\*Figure ([\d.]+)\.\*\*", text, re.M) == figures
+    exercises = re.findall(r'<span class="caption-number">Exercise ([\d.]+) ', page)
+    assert re.findall(r"^### Exercise ([\d.]+):", text, re.M) == exercises
+    assert figures
+    assert exercises
+
+
 def test_citations_name_the_authors_that_the_page_names(chapter):
     """On the page a citation in the text reads "A and B [2017]", another one "[A and B, 2017]"."""
     page = (HTML / "book" / f"{chapter.stem}.html").read_text(encoding="utf-8")

@@ -1,10 +1,9 @@
 """MyST becomes plain Markdown: each form where it stood, and an error for the rest."""
 
-from dataclasses import replace
-
+import nbformat
 import pytest
 
-from ext.book_places import Places, UnknownMarkup
+from ext.book_places import Place, Places, UnknownMarkup
 from ext.book_plain import Chapter, to_plain
 from tests.paths import ROOT
 
@@ -55,6 +54,7 @@ def test_what_is_plain_stays_as_it_is(text, chapter):
             f"*[the end]({BASE}book/06_masking.html#summary)*,\n[n]({BASE}book/notation.html).",
         ),
         ("[here](#summary)", f"[here]({BASE}{PAGE}.html#summary)"),
+        ("[that](#ex-masks-prefix)", f"[that]({BASE}book/06_masking.html#ex-masks-prefix)"),
         (
             "[so {cite:t}`vaswani2017attention`](glossary.md)",
             f"[so [Vaswani et al. (2017)]({PAPER})]({BASE}book/glossary.html)",
@@ -166,7 +166,7 @@ def test_exercises_are_counted_through_the_cells_of_a_chapter(chapter):
         (":::{margin}\nA note.\n:::", "> A note."),
         (
             "```{figure} static/map.svg\n:alt: A map of heads\n:name: fig-map\nThe *map*.\n```",
-            f"![A map of heads]({BASE}_images/map.svg)\n\nThe *map*.",
+            f"![A map of heads]({BASE}_images/map.svg)\n\n**Figure 5.1.** The *map*.",
         ),
     ],
 )
@@ -204,17 +204,23 @@ def test_what_has_no_plain_form_is_named(text, named, chapter):
     assert named in str(error.value)
 
 
-def test_labels_are_found_on_every_page_with_their_titles(places, tmp_path):
-    for name in ("_config.yml", "_toc.yml"):
-        (tmp_path / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
-    book = replace(places, root=tmp_path)
+def test_labels_are_found_on_every_page_with_their_titles(tmp_path):
+    contents = "root: book/intro\nparts:\n- chapters:\n  - file: book/01_a\n"
     text = "(sec-a)=\n\n## One\n\n$$\nx\n$$ (eq-b)\n\n```{figure} x.png\n:name: fig_c\n```\n"
-    book.__dict__["texts"] = {"book/intro": text}
-    found = {name: (place.anchor, place.title) for name, place in book.labels.items()}
-    assert found == {
-        "sec-a": ("sec-a", "One"),
-        "eq-b": ("equation-eq-b", ""),
-        "fig_c": ("fig-c", ""),
+    task = "````{note}\n```{exercise} Do\n:label: ex-d\n*Easy, 5 minutes.* So.\n```\n````"
+    metadata = {"mystnb": {"figure": {"name": "fig-e", "caption": "What is seen."}}}
+    drawing = nbformat.v4.new_code_cell("plt.show()", metadata=metadata)
+    cells = [nbformat.v4.new_markdown_cell(task), drawing]
+    (tmp_path / "book").mkdir()
+    (tmp_path / "_toc.yml").write_text(contents, encoding="utf-8")
+    (tmp_path / "book" / "intro.md").write_text(text, encoding="utf-8")
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "book" / "01_a.ipynb")
+    assert Places(tmp_path).labels == {
+        "sec-a": Place("book/intro", "sec-a", "One"),
+        "eq-b": Place("book/intro", "equation-eq-b", ""),
+        "fig_c": Place("book/intro", "fig-c", ""),
+        "ex-d": Place("book/01_a", "ex-d", "Do"),
+        "fig-e": Place("book/01_a", "fig-e", ""),
     }
 
 

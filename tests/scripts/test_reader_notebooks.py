@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from ext.book_myst import PARSER, directive
-from ext.book_places import Places, UnknownMarkup
+from ext.book_places import Places, UnknownMarkup, figure_of
 from ext.book_reader import BRANCH, NO_ANSWER, RUN_WIDGET, link_colab, reader_notebook, reader_text
 from scripts import reader_notebooks
 from tests.notebooks.guards import code_cells, tags
@@ -199,6 +199,14 @@ def test_figures_keep_their_description(chapter):
         alt = before.metadata.get("mystnb", {}).get("image", {}).get("alt")
         pictures = [o for o in after.outputs if "image/png" in o.get("data", {})]
         assert [o.metadata["image/png"]["alt"] for o in pictures] == [alt] * len(pictures)
+
+
+def test_figures_keep_their_captions_and_count(chapter):
+    source, reader = chapter
+    captions = [figure_of(cell)["caption"] for _, cell in code_cells(source) if figure_of(cell)]
+    below = [b.source for a, b in pairwise(reader.cells) if b.id == f"{a.id}-caption"]
+    number = reader.cells[0].source.split()[1]
+    assert below == [f"**Figure {number}{i}.** {text}" for i, text in enumerate(captions, start=1)]
 
 
 def test_an_error_names_chapter_cell_and_markup(tmp_path):
