@@ -5,8 +5,10 @@
 
 A chapter runs in a new kernel from its first cell to its last. What differs between two equal
 runs is taken out (timings, transient metadata); outputs and counts 1..n stay. A failing cell
-leaves the file as it was. What each run took, when and on what goes to benchmarks/chapters.json,
-which the page "What was run" lists. `--time-only` writes that and leaves the chapters as they are.
+leaves the file as it was. Each figure is drawn twice: the picture stays in the notebook, the
+drawing goes to book/figures, from where the pages take it. What each run took, when and on what
+goes to benchmarks/chapters.json, which the page "What was run" lists. `--time-only` writes that and
+leaves the chapters as they are.
 """
 
 import argparse
@@ -24,12 +26,18 @@ from nbclient.exceptions import CellExecutionError
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
+from ext import book_figures
 from ext.book_runs import RECORD, read_record
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 # It names a kernel's model by a random number; the page uses the text/html beside it.
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+# Every figure as a picture and as a drawing, whose identifiers are the same in every run.
+FORMATS = [
+    "--InlineBackend.figure_formats={'png', 'svg'}",
+    "--InlineBackend.rc={'svg.hashsalt': 'book'}",
+]
 KEPT_CELL_METADATA = {"tags", "mystnb"}
 
 
@@ -91,16 +99,19 @@ def refresh(path: Path, *, store: bool = True) -> float:
         kernel_name="python3",
         resources={"metadata": {"path": str(path.parent)}},
         coalesce_streams=True,
+        extra_arguments=FORMATS,
     )
     start = time.perf_counter()
     client.execute()
     seconds = time.perf_counter() - start
     if not store:
         return seconds
+    drawings = book_figures.take_drawings(notebook)
     text = nbformat.writes(normalise(notebook)) + "\n"
     temporary = path.with_suffix(".ipynb.part")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
+    book_figures.write_drawings(book_figures.FOLDER / path.stem, drawings)
     return seconds
 
 

@@ -10,6 +10,7 @@ from pybtex.plugin import register_plugin
 
 from ext import (
     book_bibliography,
+    book_figures,
     book_fonts,
     book_glossary,
     book_images,
@@ -17,6 +18,7 @@ from ext import (
     book_library,
     book_mathml,
     book_meta,
+    book_outputs,
     book_pages,
     book_reader,
     book_runs,
@@ -26,15 +28,20 @@ from ext import (
 
 
 def finish(app, exception) -> None:
-    """Make the figures light, pass over every page, cut the fonts, and list what can be found."""
+    """Place the figures, pass over every page, cut the fonts, and list what can be found."""
     if exception is not None or app.builder.format != "html":
         return
     out = Path(app.outdir)
-    for path in (out / "_images").glob("*.png"):
-        book_images.lighten(path)
+    images = out / "_images"
+    drawn = book_figures.place_drawings(images)
+    for path in images.glob("*.png"):
+        if path.stem not in drawn:
+            book_images.lighten(path)
     options = (out / "_static" / book_pages.OPTIONS).read_text(encoding="utf-8")
     steps = (
         partial(book_pages.place_images, sizes=book_images.picture_sizes(out)),
+        partial(book_figures.open_large, drawn=drawn),
+        book_outputs.fit_lines,
         partial(book_pages.keep_used, options=options),
         partial(book_pages.link_downloads, sizes=book_pages.download_sizes(out)),
         book_reader.link_colab,
@@ -61,6 +68,7 @@ def setup(app):
     app.connect("doctree-read", book_library.on_read)
     app.connect("doctree-resolved", book_bibliography.on_resolved)
     app.connect("doctree-resolved", book_glossary.on_resolved)
+    app.connect("doctree-resolved", book_outputs.on_resolved)
     app.connect("html-page-context", book_widgets.on_page)
     app.connect("html-page-context", book_meta.on_page)
     app.connect("build-finished", finish)

@@ -28,6 +28,7 @@ NEEDED = {
     "clipboard.min.js": r'class="highlight',
     "copybutton.js": r'class="highlight',
     "copybutton.css": r'class="highlight',
+    "figures.js": r'<a class="figure"',
     "exercise.css": r'class="(?:[^"]* )?(?:exercise|solution)',
 }
 # Until a script says which theme it is, it is the light one: without scripts there were no colours.

@@ -13,6 +13,7 @@ document.addEventListener("DOMContentLoaded", () => {
     for (const term of document.querySelectorAll(".term:is(:hover, :focus-within)")) {
       term.classList.add("dismissed");
     }
+    document.querySelectorAll(".term.tapped").forEach(shut);
   });
   const restore = () => {
     const left = ".term.dismissed:not(:hover, :focus-within)";
@@ -21,6 +22,30 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const leave of ["pointerout", "focusout"]) {
     document.addEventListener(leave, () => setTimeout(restore));
   }
+
+  // A finger cannot hover: its first tap explains a word in place, with the way to the glossary.
+  const shut = (term) => {
+    term.classList.remove("tapped");
+    term.querySelector(".term-more").remove();
+  };
+  document.addEventListener("click", (event) => {
+    const link = event.pointerType === "touch" && event.target.closest(".term > a");
+    const term = link && link.parentElement;
+    const wasOpen = term && term.classList.contains("tapped");
+    for (const open of document.querySelectorAll(".term.tapped")) {
+      if (!open.querySelector(".term-tip").contains(event.target)) shut(open);
+    }
+    if (!term) return;
+    event.preventDefault();
+    term.classList.toggle("dismissed", wasOpen);
+    if (wasOpen) return;
+    const more = document.createElement("a");
+    more.className = "term-more";
+    more.href = link.href;
+    more.textContent = "In the glossary";
+    term.querySelector(".term-tip").append(more);
+    term.classList.add("tapped");
+  });
 
   // Paper is white: the dark theme's pale letters would hardly show on it.
   const root = document.documentElement;

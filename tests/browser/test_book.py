@@ -4,6 +4,7 @@ Run `make book` first; `make test` does.
 """
 
 import re
+from collections import Counter
 from functools import cache
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
@@ -28,6 +29,7 @@ class Page(HTMLParser):
         super().__init__()
         self.path = path
         self.links, self.loaded, self.ids, self.images, self.modules = [], [], set(), [], []
+        self.own_ids: list[str] = []
         self.scripts, self.headings, self.late = [], 0, []
         self.meta: dict[str, str] = {}
         self.feed(path.read_text(encoding="utf-8"))
@@ -35,6 +37,8 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
         self.ids |= {values[key] for key in ("id", "name") if values.get(key)}
+        if values.get("id"):
+            self.own_ids.append(values["id"])
         if tag == "a" and values.get("href"):
             self.links.append(values["href"])
         if tag == "meta" and values.get("content"):
@@ -107,6 +111,21 @@ def test_links_within_the_book_lead_somewhere(page):
             if unquote(parts.fragment) not in ids:
                 dead.append(link)
     assert not dead
+
+
+def test_no_identifier_stands_twice(page):
+    assert [one for one, count in Counter(page.own_ids).items() if count > 1] == []
+
+
+def test_checks_of_exercises_are_calm(page):
+    """One line for each cell in which a reader writes, and no other; the mistakes' errors stay."""
+    text = page.path.read_text(encoding="utf-8")
+    parts = re.split(r'<div class="cell (?=tag_exercise)', text)[1:]
+    assert text.count('<p class="not-solved">') == len(parts)
+    for part in parts:
+        check = part.split('<div class="cell ')[1]
+        assert 'class="not-solved"' in check
+        assert "traceback" not in check
 
 
 def test_images_have_alt_text(page):

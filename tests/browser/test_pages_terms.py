@@ -60,3 +60,32 @@ def test_a_word_leads_to_its_entry(page):
     page.wait_for_url("**/glossary.html#term-*")
     entry = page.locator("dt:target")
     assert entry.inner_text().strip(" #") == word
+
+
+def test_a_finger_gets_the_explanation_first_and_the_glossary_by_its_link(browser: Browser):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = context.new_page()
+    page.goto(ADDRESS)
+    first, second = page.locator(".term").first, page.locator(".term").nth(1)
+    tip, more = first.locator(".term-tip"), page.get_by_role("link", name="In the glossary")
+
+    first.locator("a").first.tap()
+    expect(tip).to_be_visible()
+    expect(more).to_have_count(1)
+    assert page.url == ADDRESS
+    assert violations(page, whole=False) == []
+    first.locator("a").first.tap()  # a second tap takes it away
+    expect(tip).to_be_hidden()
+    expect(more).to_have_count(0)
+
+    first.locator("a").first.tap()
+    second.locator("a").first.tap()  # one explanation at a time
+    expect(tip).to_be_hidden()
+    expect(second.locator(".term-tip")).to_be_visible()
+    page.locator(".bd-article h1").tap()
+    expect(more).to_have_count(0)
+
+    first.locator("a").first.tap()
+    more.tap()
+    page.wait_for_url("**/glossary.html#term-*")
+    context.close()

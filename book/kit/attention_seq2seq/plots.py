@@ -17,7 +17,7 @@ def plot_attention_map(
     title: str = "",
     axes: Axes | None = None,
 ) -> Axes:
-    """Draw one attention map as a picture: rows are queries, columns are keys, dark is 1.
+    """Draw one attention map as a picture: rows are queries, columns are keys, the strongest is 1.
 
     Errors: ValueError for labels that are not one for each row or column.
     """

@@ -1,15 +1,29 @@
 """Properties of norms and of residual sub-layers; each classic mistake breaks one of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import permutations
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
-from kit.shared.checks import Steps, check, close, expect_tensor, normal, require, require_close
+from kit.shared.by_hand import ByHand
+from kit.shared.checks import (
+    CLOSE,
+    Steps,
+    check,
+    close,
+    expect_tensor,
+    normal,
+    require,
+    require_close,
+    require_gradients,
+    short,
+)
 
 SHAPE = (2, 3, 5)  # (batch, time, d_model): no two sizes alike
-EPS = 0.5  # so large that its place in the formula shows
+WIDTH = SHAPE[-1]
+SMALL, EPS = 1e-12, 0.5  # without effect, and so large that its place in the formula shows
 
 
 @check("layer norm")
@@ -18,28 +32,16 @@ def check_layer_norm(norm: Callable[[Tensor, Tensor, Tensor, float], Tensor]) ->
 
     Shapes: x (batch, time, d_model), gain and bias (d_model). Returns the shape of x.
     """
-    one, zero = torch.ones(SHAPE[-1]).double(), torch.zeros(SHAPE[-1]).double()
-    x = 3 * normal(*SHAPE, seed=1) + 7
-    y = expect_tensor(norm(x, one, zero, 1e-12), SHAPE, "a tensor")
-    _require_by_position(lambda x: norm(x, one, zero, 1e-12), x)
+    x, gain, bias = _input(), normal(WIDTH, seed=2), normal(WIDTH, seed=3)
+    one, zero = torch.ones_like(gain), torch.zeros_like(gain)
+    kept = {"the mean must be taken away": x / x.std(-1, correction=0, keepdim=True)}
+    _require_norm(lambda x, eps: norm(x, one, zero, eps), _centred, "variance", kept)
     yield "each position by itself"
-
-    mean = y.mean(-1)
-    require_close(mean, 0.0, f"mean of a position: expected 0, got {mean[0, 0]:.3f}")
-    _require_unit_square(y)
     yield "mean 0 and mean square 1, divided by d_model"
-
-    require_close(
-        norm(x, one, zero, EPS),
-        _centred(x) / (_centred(x).square().mean(-1, keepdim=True) + EPS).sqrt(),
-        "eps belongs to the variance, under the root: sqrt(variance + eps)",
-    )
-    _require_finite(lambda x: norm(x, one, zero, 1e-5), torch.full(SHAPE, 7.0))
     yield "eps under the root; equal entries stay finite, forward and backward"
 
-    gain, bias = normal(SHAPE[-1], seed=2), normal(SHAPE[-1], seed=3)
     last = "gain and bias, one of each for a feature, come last: normalised * gain + bias"
-    require_close(norm(x, gain, bias, 1e-12), y * gain + bias, last)
+    require_close(norm(x, gain, bias, EPS), F.layer_norm(x, (WIDTH,), gain, bias, EPS), last)
     yield "gain and bias for each feature"
 
 
@@ -50,25 +52,22 @@ def check_rms_norm(norm: Callable[[Tensor, Tensor, float], Tensor]) -> Steps:
     Shapes: x (batch, time, d_model), gain (d_model). Returns the shape of x.
     Source: Zhang and Sennrich 2019.
     """
-    one, gain = torch.ones(SHAPE[-1]).double(), normal(SHAPE[-1], seed=2)
-    x = 3 * normal(*SHAPE, seed=1) + 7
-    y = expect_tensor(norm(x, one, 1e-12), SHAPE, "a tensor")
-    _require_by_position(lambda x: norm(x, one, 1e-12), x)
+    x, gain = _input(), normal(WIDTH, seed=2)
+    one = torch.ones_like(gain)
+    taken = {
+        "the mean was taken away: here it stays": F.layer_norm(x, (WIDTH,), eps=SMALL),
+        "x is divided by its standard deviation; the mean square takes no mean away": (
+            x / x.std(-1, keepdim=True)
+        ),
+    }
+    _require_norm(lambda x, eps: norm(x, one, eps), torch.clone, "mean square", taken)
     yield "each position by itself"
-
-    require(not close(y.mean(-1), 0.0), "the mean was taken away: here it stays")
-    _require_unit_square(y)
     yield "mean square 1, and the mean stays"
-
-    require_close(
-        norm(x, one, EPS),
-        x / (x.square().mean(-1, keepdim=True) + EPS).sqrt(),
-        "eps belongs to the mean square, under the root: sqrt(mean square + eps)",
-    )
-    _require_finite(lambda x: norm(x, one, 1e-5), torch.zeros(SHAPE))
     yield "eps under the root; zeros stay finite, forward and backward"
 
-    require_close(norm(x, gain, 1e-12), y * gain, "the gain, one for a feature, comes last")
+    last = "with a gain of 1 it is right; the gain, one for a feature, comes last"
+    missing = {"the gain is missing": F.rms_norm(x, (WIDTH,), eps=EPS)}
+    require_close(norm(x, gain, EPS), F.rms_norm(x, (WIDTH,), gain, EPS), last, missing)
     yield "a gain for each feature"
 
 
@@ -79,27 +78,27 @@ def check_pre_norm(step: Callable[..., Tensor]) -> Steps:
     Shapes: x (batch, time, d_model); sublayer, norm and drop are functions from it to its shape.
     Source: Xiong et al. 2020.
     """
-    x, zero = normal(*SHAPE, seed=1), torch.zeros_like
+    x = normal(*SHAPE)
+    functions = {"sublayer": torch.arctan, "norm": torch.exp, "drop": torch.sin}
+    results: dict[str, Tensor] = {}  # what these functions make of x, each used once at most
+    for order in (names for n in range(4) for names in permutations(functions, n)):
+        text, y = "x", x
+        for name in order:
+            text, y = f"{name}({text})", functions[name](y)
+        results |= {text: y, f"x + {text}": x + y, f"norm(x) + {text}": x.exp() + y}
+        results |= {f"{name}(x + {text})": f(x + y) for name, f in functions.items()}
 
-    def same(x: Tensor) -> Tensor:
-        return x
+    got = expect_tensor(step(x, *functions.values()), SHAPE, "a tensor")
+    rule = "x passes unchanged, and what norm, sublayer and drop make of it in turn is added"
+    told = {f"this is {text}: {rule}": y for text, y in results.items()}
+    want = results["x + drop(sublayer(norm(x)))"]
+    seen = f"expected {short(want[0, 0])} at the first position, got {short(got[0, 0])}: {rule}"
+    require_close(got, want, seen, told)
 
-    def triple(x: Tensor) -> Tensor:
-        return 3 * x
+    def reference(x: Tensor) -> Tensor:
+        return x + x.exp().arctan().sin()
 
-    y = expect_tensor(step(x, zero, same, same), SHAPE, "a tensor")
-    beside, undropped = step(x, zero, triple, same), step(x, same, same, zero)
-    normed, dropped = (step(x, torch.sin, triple, drop) for drop in (same, torch.exp))
-    inner = torch.sin(3 * x)
-    late = not close(dropped, x + inner.exp())
-    yield {
-        "with a sub-layer that gives 0, x must come out unchanged: it is added": (y != x).any(),
-        "the path beside the sub-layer is normalised; it must carry x itself": not close(beside, x),
-        "dropout hits the path beside the sub-layer; only the sub-layer's output is "
-        "dropped": not close(undropped, x),
-        "the sub-layer must get norm(x)": not close(normed, x + inner),
-        "drop is applied to the output of the sub-layer, once, before the sum": late,
-    }
+    require_gradients(lambda x: step(x, *functions.values()), reference, x=x)
     yield "x passes unchanged beside the sub-layer"
     yield "the norm stands before the sub-layer, nowhere else"
     yield "dropout stands behind the sub-layer, before the sum"
@@ -112,8 +111,16 @@ def check_layer_norm_backward(backward: Callable[[Tensor, Tensor, float], Tensor
     Shapes: gradient, of the loss with respect to the normalised vectors, and x
         (batch, time, d_model). Returns the shape of x.
     """
-    x, gradient = 3 * normal(*SHAPE, seed=1) + 7, normal(*SHAPE, seed=2)
-    got = expect_tensor(backward(gradient, x, 1e-12), SHAPE, "a tensor")
+    x, gradient = _input(), normal(*SHAPE, seed=2)
+
+    def run(eps: float) -> tuple[Tensor, Tensor]:
+        leaf = x.clone().requires_grad_()
+        (want,) = torch.autograd.grad(F.layer_norm(leaf, (WIDTH,), eps=eps), leaf, gradient)
+        with ByHand():
+            got = backward(gradient, x, eps)
+        return expect_tensor(got, SHAPE, "a tensor", like=x), want
+
+    got, want = run(SMALL)
     yield {
         "adding a number to all entries of x changes "
         "nothing, so the gradient must sum to 0": not close(got.sum(-1), 0.0),
@@ -122,40 +129,51 @@ def check_layer_norm_backward(backward: Callable[[Tensor, Tensor, float], Tensor
     }
     yield from ("no part along a shift", "no part along a stretch")
 
-    for eps in (1e-5, EPS):
-        leaf = x.clone().requires_grad_()
-        normalised = torch.nn.functional.layer_norm(leaf, SHAPE[-1:], eps=eps)
-        (want,) = torch.autograd.grad(normalised, leaf, gradient)
-        otherwise = f"not the gradient that autograd finds with eps={eps}"
-        require_close(backward(gradient, x, eps), want, otherwise)
+    seen = f"expected {short(want[0, 0])} at the first position, got {short(got[0, 0])}"
+    longer = want * x.std(-1, correction=0, keepdim=True)
+    require_close(got, want, seen, {"the root of variance + eps must divide it": longer})
+    require_close(*run(EPS), f"right for a small eps; with {EPS} it must be added to the variance")
     yield "equal to autograd, for any eps"
 
 
-def _centred(x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+def _input() -> Tensor:
+    return 3 * normal(*SHAPE, seed=1) + 7
+
+
+def _centred(x: Tensor) -> Tensor:
     return x - x.mean(-1, keepdim=True)
 
 
-def _require_by_position(norm: Callable[[Tensor], Tensor], x: Tensor) -> None:
+def _require_norm(
+    norm: Callable[[Tensor, float], Tensor],
+    deviation: Callable[[Tensor], Tensor],
+    name: str,
+    mistakes: Mapping[str, Tensor],
+) -> None:
+    """Require deviation(x) / sqrt(its mean square + eps); name says what the mean square is."""
+
+    def formula(x: Tensor, eps: float) -> Tensor:
+        return deviation(x) / (deviation(x).square().mean(-1, keepdim=True) + eps).sqrt()
+
+    x, d = _input(), WIDTH
+    y, want = expect_tensor(norm(x, SMALL), SHAPE, "a tensor", like=x), formula(x, SMALL)
     changed = x.clone()
-    changed[0, 0] = 11 * torch.arange(SHAPE[-1]).double()
-    before, after = norm(x).flatten(0, 1)[1:], norm(changed).flatten(0, 1)[1:]
-    wrong = "one position changed, and another one's output with it: use the last axis alone"
-    require_close(after, before, wrong, tolerance=1e-10)
+    changed[0, 0] = 11 * torch.arange(d)
+    others = norm(changed, SMALL).flatten(0, 1)[1:]
+    alone = "one position changed, and another one's output with it: use the last axis alone"
+    require_close(others, y.flatten(0, 1)[1:], alone)
 
+    halved = f"the mean square is {(d - 1) / d:.3f} = (d_model - 1) / d_model: divide by d_model"
+    square = f"mean square: expected 1, got {y[0, 0].square().mean():.3f}"
+    seen = f"{square}; first position: expected {short(want[0, 0])}, got {short(y[0, 0])}"
+    mistakes = {halved: want * ((d - 1) / d) ** 0.5, **mistakes}
+    require_close(y, want, seen, mistakes, 1e-4)  # leaves room for an eps of its own
+    under = f"eps belongs to the {name}, under the root: sqrt({name} + eps)"
+    require_close(norm(x, EPS), formula(x, EPS), under)
+    require_gradients(lambda x: norm(x, EPS), lambda x: formula(x, EPS), CLOSE, x=x)
 
-def _require_unit_square(y: Tensor) -> None:
-    square, d = y.square().mean(-1), SHAPE[-1]
-    first = square[0, 0].item()
-    halved = f"the mean square is {first:.3f} = (d_model - 1) / d_model: divide by d_model"
-    otherwise = f"mean square: expected 1, got {first:.3f}"
-    require(abs(first - (d - 1) / d) > 1e-6, halved)
-    require_close(square, 1.0, otherwise, tolerance=5e-4)  # leaves room for an eps of its own
-
-
-def _require_finite(norm: Callable[[Tensor], Tensor], x: Tensor) -> None:
-    x = x.double().requires_grad_()
-    y = norm(x)
-    require(bool(y.isfinite().all()), "equal entries give NaN or infinity: what does eps do?")
-    require(y.requires_grad, "no gradient: the output is cut off from x")
-    (gradient,) = torch.autograd.grad((y * normal(*SHAPE, seed=4)).sum(), x)
-    require(bool(gradient.isfinite().all()), "equal entries give a gradient that is not finite")
+    same = torch.zeros_like(x, requires_grad=True)
+    y = norm(same, 1e-5)
+    (gradient,) = torch.autograd.grad(y.sum(), same)
+    finite = bool(y.isfinite().all() and gradient.isfinite().all())
+    require(finite, "equal entries give NaN or infinity: what does eps do?")

@@ -11,15 +11,17 @@ from kit.shared.checks import (
     CheckFailed,
     Steps,
     check,
-    expect,
     expect_tensor,
+    refuse,
     require,
     require_close,
+    short,
 )
 from kit.shared.measure import influence
 from lib.layers import in_mode
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+INVERTED = "the mask is the wrong way round: here True = may attend"
 
 
 @check("masked attention")
@@ -40,7 +42,7 @@ def check_masked_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Te
         attention_by_loops(query, key, value, mask),
         "the weights must be those of a softmax over the allowed keys alone: mask the scores "
         "before the softmax, not the weights after it",
-        {"the mask is the wrong way round: here True = may attend": inverted},
+        {INVERTED: inverted},
     )
     yield "a softmax over the allowed keys alone"
 
@@ -54,11 +56,9 @@ def check_masked_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Te
         q, k, v = inputs = [x.to(dtype).requires_grad_() for x in (query, key, value)]
         output = attend(q, k, v, mask)
         row = output[2].tolist()
-        yield {
-            f"NaN in {dtype}: no key is left for query 2": output.isnan().any(),
-            "query 2 may attend to nothing, so its output "
-            f"must be 0; in {dtype} it is {row}": output[2].any(),
-        }
+        empty = f"query 2 may attend to nothing, so its output must be 0; in {dtype} it is {row}"
+        nan = f"NaN in {dtype}: no key is left for query 2"
+        yield {nan: output.isnan().any(), empty: output[2].any()}
         gradients = torch.autograd.grad(output.sum(), inputs)
         for name, gradient in zip(("query", "key", "value"), gradients, strict=True):
             require(not gradient.isnan().any(), f"NaN in the gradient of the {name} in {dtype}")
@@ -101,69 +101,32 @@ def check_nothing_leaks(
     yield "no bit changes with a masked input"
 
 
-@check("padding mask")
-def check_padding_mask(make: Callable[[Tensor, int], Tensor]) -> Steps:
-    """Check make(lengths, n_keys): key j is allowed where j < length.
-
-    Shapes: lengths (batch,) gives a mask that broadcasts to (batch, query, key).
-    """
-    lengths, n_keys, n_queries = torch.tensor([3, 0, 7, 1, 5]), 7, 11
-    mask = _boolean(make(lengths, n_keys))
-    try:
-        mask = mask.expand(len(lengths), n_queries, n_keys)
-    except RuntimeError:
-        require(False, f"expected (batch, 1, key) = (5, 1, 7), got {tuple(mask.shape)}")
-    for length, got in zip(lengths.tolist(), mask[:, 0].tolist(), strict=True):
-        row = [j < length for j in range(n_keys)]
-        swapped = got == [not allowed for allowed in row]
-        require(not swapped, "the polarity is swapped: True = may attend")
-        require(got == row, f"length {length}: expected the row {row}, got {got}")
-    yield from ("True up to the length, False after it", "a length of 0")
-
-
-@check("causal mask")
-def check_causal_mask(make: Callable[[int], Tensor]) -> Steps:
-    """Check make(n): position i may attend to j where j <= i, itself included."""
-    for n in (1, 2, 7):
-        mask = _boolean(make(n), (n, n))
-        require(bool(mask.diagonal().all()), "each position may attend to itself")
-        want = [[j <= i for j in range(n)] for i in range(n)]
-        _require_equal(mask[None], [want], "sees what is not later: rows are queries")
-    yield from ("no later position is seen", "each position sees itself")
-
-
 @check("masked softmax")
 def check_masked_softmax(softmax: Callable[[Tensor, Tensor], Tensor]) -> Steps:
     """Check softmax(scores, mask): over the allowed keys alone, and zeros where there is none.
 
     Shapes: scores and mask (query, key), True = may attend. Returns (query, key).
     """
-    scores = torch.tensor([[1.0, 0.0, 2.0], [1.0, 8.0, 3.0], [5.0, 6.0, 7.0], [-200.0, 9.0, 9.0]])
-    allowed = [[0, 1], [0, 1, 2], [], [0]]
-    mask = torch.tensor([[j in row for j in range(3)] for row in allowed])
+    scores = torch.tensor([[1.0, 0.0, 2.0], [1.0, 8.0, 3.0], [5.0, 6.0, 7.0], [-2e4, 9.0, 9.0]])
+    mask = torch.tensor([[1, 1, 0], [1, 1, 1], [0, 0, 0], [1, 0, 0]]).bool()
+    wanted = scores.masked_fill(~mask, -torch.inf).softmax(-1).nan_to_num()
+    expect_tensor(softmax(scores, mask), (4, 3), "a tensor of weights", like=scores)
     for dtype in DTYPES:
         x = scores.to(dtype, copy=True).requires_grad_()
         try:
             weights = softmax(x, mask)
         except CheckFailed as error:
             require(False, f"in {dtype}: {error}; no large finite number fits every type")
-        expect_tensor(weights, (4, 3), "a tensor of weights")
-        yield {
-            f"NaN in {dtype}: row 2 has no key left": weights.isnan().any(),
-            f"row 2 has no key, expected zeros: {weights[2].tolist()}": weights[2].any(),
-            "a masked key has a weight that is not exactly 0": weights[~mask].any(),
-        }
-        for i in (0, 1, 3):
-            want = torch.zeros(3, dtype=dtype)
-            want[allowed[i]] = scores[i, allowed[i]].to(dtype).softmax(-1)
-            require_close(
-                weights[i],
-                want,
-                f"row {i}: expected {want.tolist()}, got {weights[i].tolist()}; a softmax over "
-                "the allowed keys alone, whatever the scores of the others",
-                tolerance=1e-2,
+        for row, (got, want) in enumerate(zip(weights.float(), wanted, strict=True)):
+            seen = f"row {row} in {dtype}: expected {short(want)}, got {short(got)}"
+            rule = (
+                "a softmax over the allowed keys alone, whatever the others score; 0 without a key"
             )
-        require(weights.requires_grad, "no gradient: the weights are cut off from the scores")
+            require_close(got, want, f"{seen}; {rule}", tolerance=8 * torch.finfo(dtype).eps)
+        yield {
+            "a masked key has a weight that is not exactly 0": weights[~mask].any(),
+            "no gradient: the weights are cut off from the scores": not weights.requires_grad,
+        }
         (gradient,) = torch.autograd.grad((weights * torch.tensor([1, 2, 3])).sum(), x)
         require(bool(gradient.isfinite().all()), f"NaN in the gradient in {dtype}")
     yield "a softmax over the allowed keys alone, however low their scores"
@@ -177,10 +140,11 @@ def check_prefix_mask(make: Callable[[Tensor, int], Tensor]) -> Steps:
 
     Shapes: lengths (batch,), mask (batch, n, n), True = may attend.
     """
-    lengths, n = torch.tensor([3, 0, 7, 1, 2]), 7
-    mask = _boolean(make(lengths, n), (5, n, n))
-    want = [[[j < p or j <= i for j in range(n)] for i in range(n)] for p in lengths.tolist()]
-    _require_equal(mask, want, "may attend if the key is in the prefix or is not later")
+    for lengths, n in ((torch.tensor([3, 0, 7, 1, 2]), 7), (torch.tensor([2, 4]), 5)):
+        key = torch.arange(n)
+        wanted = (key < lengths[:, None, None]) | (key <= key[:, None])
+        rule = "a query may attend if the key is in the prefix or is not later"
+        _require_mask(make(lengths, n), wanted, rule)
     yield from ("the prefix is seen by all", "what follows is causal")
 
 
@@ -191,22 +155,18 @@ def check_packed_mask(make: Callable[[Tensor], Tensor]) -> Steps:
     Shapes: document (batch, time), the number of the document that each token belongs to; mask
         (batch, time, time), True = may attend.
     """
-    document = torch.tensor([[0, 0, 0, 1, 1, 2, 2], [5, 3, 3, 3, 3, 8, 5], [1] * 7])
-    mask = _boolean(make(document), (3, 7, 7))
-    want = [[[j <= i and row[j] == row[i] for j in range(7)] for i in range(7)] for row in document]
-    _require_equal(mask, want, "may attend if the key is not later and of the same document")
+    document = torch.tensor([[3, 3, 3, 4, 4, 6, 6], [5, 2, 2, 2, 2, 8, 8], [1] * 7])
+    wanted = (document[:, :, None] == document[:, None]).tril()
+    rule = "a query may attend if the key is not later and of the same document"
+    _require_mask(make(document), wanted, rule)
     yield from ("no later token is seen", "no other document is seen")
 
 
-def _require_equal(mask: Tensor, want: list, rule: str) -> None:
-    for b, i, j in (mask != torch.tensor(want)).nonzero().tolist():
+def _require_mask(answer: object, wanted: Tensor, rule: str) -> None:
+    mask = expect_tensor(answer, wanted.shape, "a boolean tensor", like=wanted)
+    refuse({INVERTED: mask.equal(~wanted), "rows are queries, columns keys": mask.equal(wanted.mT)})
+    for b, i, j in (mask != wanted).nonzero().tolist():
+        at = f"sequence {b}, query {i}, key {j}"
         raise CheckFailed(
-            f"sequence {b}, query {i}, key {j}: expected {bool(want[b][i][j])}, "
-            f"got {bool(mask[b, i, j])}; a query {rule}"
+            f"{at}: expected {bool(wanted[b, i, j])}, got {bool(mask[b, i, j])}; {rule}"
         )
-
-
-def _boolean(answer: object, shape: tuple[int, ...] | None = None) -> Tensor:
-    mask = expect(answer, Tensor, "a boolean tensor")
-    require(mask.dtype == torch.bool, f"expected a boolean tensor, got {mask.dtype}")
-    return expect_tensor(mask, shape or mask.shape)

@@ -2,7 +2,8 @@
 
 Each function of a figure returns the Axes it drew on. A chapter shows it with `plt.show()` and
 gives its cell an alt text. Colours are those of Okabe and Ito, which colour-blind readers can tell
-apart; lines differ in marker or style as well. Queries are rows, keys columns in every map."""
+apart, the pale ones darkened until they stand out from white paper; lines differ in marker or style
+as well. Queries are rows, keys columns in every map."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from lib.metrics import LengthBin
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#C4679B", "#A07C00", "#3C93CC")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 STYLES = ("-", "--", ":", "-.")
 GREY = "#555555"  # of lines that mark a value, and of what is written beside them
@@ -132,7 +133,8 @@ def draw_map(
     Errors: ValueError for labels that are not one for each row and each column.
     """
     picture = numbers.detach().cpu().numpy()
-    image = axes.imshow(picture, **{"cmap": "Blues", "vmin": 0, "vmax": 1, **look})
+    plain: dict[str, Any] = {"cmap": "Blues", "vmin": 0, "vmax": 1, "interpolation": "none"}
+    image = axes.imshow(picture, **plain | look)
     for axis, word, labels, size in (
         (axes.yaxis, "row", rows, len(picture)),
         (axes.xaxis, "column", columns, len(picture.T)),

@@ -1,12 +1,24 @@
 """Properties of a Transformer put together by hand: the shift, a layer, all of it, its size."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from kit.shared.checks import Steps, check, close, expect, expect_tensor, normals, require
+from kit.shared.checks import (
+    Steps,
+    check,
+    close,
+    expect,
+    expect_tensor,
+    normals,
+    require,
+    require_close,
+    stir,
+)
 from lib.data import BOS, EOS, PAD
 from lib.masks import causal_mask
 from lib.transformer import Config, DecoderLayer, Transformer
@@ -31,16 +43,15 @@ def check_shift_right(shift: Callable[[Tensor], Tensor]) -> Steps:
     """
     rows = [[7, 5, 9, 4, EOS], [8, EOS, PAD, PAD, PAD], [6, 6, 6, EOS, PAD]]
     hint = "; it is that of target_out, whose last token is never read: it makes room for BOS"
-    for target_out in (torch.tensor(rows), torch.tensor([[EOS]]), torch.tensor(rows[:1])):
-        target_in = expect_tensor(shift(target_out), target_out.shape, "a tensor of tokens", hint)
-        for given, said in zip(target_in.tolist(), target_out.tolist(), strict=True):
+    for out in (torch.tensor(rows), torch.tensor([[EOS]]), torch.tensor(rows[:1])):
+        target_in = expect_tensor(shift(out), out.shape, "a tensor of tokens", hint, like=out)
+        for given, said in zip(target_in.tolist(), out.tolist(), strict=True):
             length = len(said) - said.count(PAD)
             right = [BOS, *said[: length - 1]]
-            require(given[0] == BOS, f"position 0 must read BOS = {BOS}, got {given[0]}")
             require(
                 given[:length] == right,
-                f"to say {said} the decoder must read {right}, got {given[:length]}; position t "
-                "reads what was said at t - 1",
+                f"to say {said} the decoder must read {right}, got {given[:length]}: BOS "
+                f"= {BOS}, then at position t what was said at t - 1",
             )
     yield from ("BOS comes first", "position t reads what was said at t - 1")
 
@@ -54,32 +65,33 @@ def check_decoder_layer(layer: Callable[..., Tensor]) -> Steps:
         (batch, 1, source_time). Returns the shape of x.
     """
     x, memory = normals((3, 5, 12), (3, 7, 12))
+    own = causal_mask(5)
     mask = torch.arange(7) < torch.tensor([7, 4, 2])[:, None, None]  # (batch, 1, source_time)
-    padding = torch.where(mask.mT, memory, memory.flip(-1))
     for norm in ("post", "pre"):
         parts = DecoderLayer(Config(29, norm=norm, **SIZES)).double()
-        three = (parts.self_attention, parts.cross_attention, parts.feed_forward)
+        attend, cross, feed = parts.children()
+        got = layer(x, memory, mask, attend, cross, feed)
+        expect_tensor(got, x.shape, "a tensor", "; it is the shape of x", like=x)
 
-        def run(x: Tensor, memory: Tensor, three: tuple = three) -> Tensor:
-            output = layer(x, memory, mask, *three)
-            return expect_tensor(output, x.shape, "a tensor", "; it is the shape of x")
+        def run(own: Tensor | None = own, mask: Tensor | None = mask, parts: Any = parts) -> Tensor:
+            return parts(x, memory, mask=own, memory_mask=mask)
 
-        got = run(x, memory)
-        for t in range(1, 5):
-            later = x.clone()
-            later[:, t] = later[:, t].flip(-1)
-            require(
-                close(run(later, memory)[:, :t], got[:, :t]),
-                f"an output before position {t} feels x at {t}: no causal mask in self-attention?",
-            )
-        wanted = parts(x, memory, mask=causal_mask(5), memory_mask=mask)
-        yield {
-            "the padding of the memory is read: memory_mask?": not close(run(x, padding), got),
-            "another memory changes nothing: it is never read": close(run(x, memory.flip(-1)), got),
-            f"with {norm}-norm: right shape and nothing leaks, but another output than "
-            "self-attention, then cross-attention with "
-            "queries from x, then feed-forward": not close(got, wanted),
+        alone = attend(x, mask=own)
+        swapped = attend(cross(x, memory, mask=mask), mask=own)
+        mistakes = {
+            "a position sees later ones: where is the causal mask of self-attention?": run(None),
+            "the causal mask is the wrong way round: rows are queries": run(own.T),
+            "the padding of the memory is read: memory_mask?": run(mask=None),
+            "memory_mask is the wrong way round": run(mask=~mask),
+            "the memory is never read": feed(alone),
+            "there is no feed-forward network at the end": cross(alone, memory, mask=mask),
+            "cross-attention comes after self-attention": feed(swapped),
         }
+        order = (
+            f"with {norm}-norm another output than self-attention under a causal mask, then "
+            "cross-attention from x to the memory under memory_mask, then feed-forward"
+        )
+        require_close(got, run(), order, mistakes)
     yield "no position sees a later one"
     yield "the memory is read, its padding is not"
     yield "equal to the library's layer with the same weights, post-norm and pre-norm"
@@ -95,34 +107,33 @@ def check_forward(forward: Callable[..., Tensor]) -> Steps:
     seeded = torch.Generator().manual_seed(0)
     source = torch.randint(4, 29, (3, 7), generator=seeded)
     target = torch.randint(4, 23, (3, 5), generator=seeded)
-    lengths = torch.tensor([7, 4, 2])
+    lengths = torch.tensor([7, 4, 1])
     later = target.clone()
     later[:, 3] = 4 + (target[:, 3] - 3) % 19
     padded = torch.where(torch.arange(7) < lengths[:, None], source, PAD)
     why = {
-        "post": "are positions added on both sides? Is the memory the output of the last "
-        "encoder layer, for every decoder layer?",
-        "pre": "with post-norm they were right, so a norm at the end of a stack is missing",
+        "post": "other logits than with positions on both sides, an encoder under the padding "
+        "mask alone, its last output as the memory of every decoder layer, and the projection",
+        "pre": "other logits; with post-norm they were right, so a norm at the end of a stack "
+        "is missing",
     }
     for norm, hint in why.items():
         model = Transformer(Config(29, 23, norm=norm, **SIZES)).double()
-        for parameter in model.parameters():  # gains and biases that are not 1 and 0
-            mean = 1.0 if parameter.dim() == 1 else 0.0
-            nn.init.normal_(parameter, mean, 0.5, generator=seeded)
+        stir(model)
 
         def run(source: Tensor, target: Tensor, model: nn.Module = model) -> Tensor:
             logits = forward(model, source, lengths, target)
             return expect_tensor(logits, (3, 5, 23), "a tensor", "; it is (batch, time, vocab)")
 
-        with torch.no_grad():
-            got, wanted = run(source, target), model(source, lengths, target)
-            read = not close(run(padded, target), got)
-            yield {
-                "a token of target_in changes earlier logits: "
-                "the decoder has no causal mask": not close(run(source, later)[:, :3], got[:, :3]),
-                "padding of the source is read: both stacks need the padding mask": read,
-                f"with {norm}-norm the logits are others: {hint}": not close(got, wanted),
-            }
+        got, want = run(source, target), model(source, lengths, target)
+        read = not close(run(padded, target), got)
+        yield {
+            "a token of target_in changes earlier logits: "
+            "the decoder has no causal mask": not close(run(source, later)[:, :3], got[:, :3]),
+            "padding of the source is read: both stacks need the padding mask": read,
+            "no gradient: the logits are cut off from the model": not got.requires_grad,
+        }
+        require_close(got, want, f"with {norm}-norm: {hint}")
     yield from ("no token sees a later one", "padding is not read")
     yield "the library's logits, post and pre"
 
@@ -133,19 +144,30 @@ def check_count(count: Callable[[Config], int]) -> Steps:
 
     The configurations differ in sizes, norm, tying and vocabularies; all have ReLU and sinusoids.
     """
+
+    def refuse(*_: Any) -> None:
+        require(False, "a model is built here: count without one")
+
     for config in COUNTED:
         with torch.device("meta"):  # shapes without numbers
             model = Transformer(config)
+        building = register_module_parameter_registration_hook(refuse)
+        try:
+            got = expect(count(config), int, "a whole number")
+        finally:
+            building.remove()
         sizes = {name: p.numel() for name, p in model.named_parameters()}
-        wanted, got = sum(sizes.values()), expect(count(config), int, "a whole number")
-        norms = sum(size for name, size in sizes.items() if ".norm." in name)
-        last = sum(size for name, size in sizes.items() if name.count(".") == 2 and "norm" in name)
-        biases = sum(n for name, n in sizes.items() if name.endswith("bias") and "norm" not in name)
+
+        wanted, norms, last, cross, biases = (
+            sum(size for name, size in sizes.items() if re.search(pattern, name))
+            for pattern in ("", "norm", "^[^.]*.norm", "cross", "w_.*bias")
+        )
         ends = config.source_vocab * config.d_model, model.target_embedding.weight.numel()
         why = {
             -biases: "the biases are missing",
             -norms: "the layer norms are missing",
             -norms - biases: "biases and layer norms are missing",
+            -cross: "a decoder layer has two attentions",
             -last: "pre-norm has a last norm at the end of each stack",
             **{sum(ends[i:]): "a matrix that is shared counts once" for i in (0, 1)},
         }.get(got - wanted, "count each kind of layer by itself, and print them")
