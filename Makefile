@@ -18,7 +18,7 @@ export TQDM_DISABLE = 1
 export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help book pdf epub serve lab test lint format hooks gpu unit notebooks site portable colab setup setup-test \
+.PHONY: help book pdf epub serve reader lab test lint format hooks gpu unit notebooks site portable colab setup setup-test \
   setup-python chapter house refresh checkpoint train bench weigh engines clean
 
 help: ## list the tasks
@@ -73,8 +73,11 @@ serve: ## read the built book at http://127.0.0.1:8000
 	@echo "Reading at http://127.0.0.1:$(PORT)/ (Ctrl-C stops)"
 	@$(PYTHON) -m http.server --bind 127.0.0.1 --directory $(HTML) $(PORT)
 
-lab: $(VENV)/lab.stamp ## work on the chapters in JupyterLab
-	@env -u TQDM_DISABLE -u MPLBACKEND $(BIN)/jupyter lab $(ARGS) book
+reader: setup ## make the chapters as JupyterLab, Colab, VS Code and GitHub show them, in book/_reader
+	@$(BIN)/python scripts/reader_notebooks.py
+
+lab: $(VENV)/lab.stamp reader ## read the chapters, and do the exercises, in JupyterLab
+	@env -u TQDM_DISABLE -u MPLBACKEND $(BIN)/jupyter lab $(ARGS) --LabApp.default_url=/lab/tree/_reader book
 
 pdf: $(VENV)/pdf.stamp book ## print the book into one PDF beside its pages
 	$(BIN)/python scripts/make_pdf.py

@@ -20,6 +20,7 @@ from ext import (
     book_meta,
     book_outputs,
     book_pages,
+    book_reader,
     book_runs,
     book_search,
     book_widgets,
@@ -43,8 +44,10 @@ def finish(app, exception) -> None:
         book_outputs.fit_lines,
         partial(book_pages.keep_used, options=options),
         partial(book_pages.link_downloads, sizes=book_pages.download_sizes(out)),
+        book_reader.link_colab,
     )
     book_fonts.cut_all(out / "_static", book_pages.rewrite(out, steps))
+    book_reader.write_downloads(Path(app.srcdir), out)
     book_meta.write_sitemap(out, app.config.html_baseurl, app.env.found_docs)
     book_search.write_index(out, app.env.found_docs, Path(app.srcdir))
 

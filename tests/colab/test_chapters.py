@@ -1,4 +1,4 @@
-"""Every chapter as on Colab: alone in an empty folder, in an environment with Colab's versions.
+"""Every chapter as readers open it on Colab: alone in an empty folder, with Colab's versions.
 
 `make colab` prepares the environment (requirements.txt beside this file) and names its Python in
 COLAB_PYTHON. The first cell clones the book from a folder of this machine and installs what is
@@ -15,6 +15,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from ext.book_places import Places
+from ext.book_reader import reader_notebook
 from tests.colab.mirror import CHAPTERS, FOLDER, redirected, setup_cell, snapshot
 from tests.paths import ROOT
 
@@ -84,7 +86,7 @@ def test_chapter_runs_alone(chapter, colab, tmp_path):
     content = tmp_path / "content"
     content.mkdir()
     alone = content / chapter.name
-    notebook = nbformat.read(chapter, as_version=4)
+    notebook = reader_notebook(chapter, Places(ROOT))
     notebook.cells.append(nbformat.v4.new_code_cell(PROBE))
     nbformat.write(notebook, alone)
     done = subprocess.run(

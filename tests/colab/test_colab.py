@@ -13,7 +13,7 @@ import sys
 import pytest
 from packaging.requirements import Requirement
 
-from tests.colab.mirror import FOLDER, redirected, setup_cell, snapshot
+from tests.colab.mirror import FOLDER, address, redirected, setup_cell, snapshot
 from tests.paths import BOOK, ROOT
 
 RECORDER = """
@@ -77,7 +77,10 @@ def test_first_cell_fetches_the_book_into_an_empty_folder(reader):
     done = reader.run()
     assert done.returncode == 0, done.stderr
     clone = reader.folder / FOLDER
-    assert done.stdout.strip() == str(clone / "book" / "lib" / "__init__.py")
+    said, library = done.stdout.splitlines()
+    assert library == str(clone / "book" / "lib" / "__init__.py")
+    for named in (address(), FOLDER, REQUIREMENTS.name, sys.prefix):
+        assert named in said
     assert reader.pip_calls() == [["install", "--quiet", "-r", f"{FOLDER}/requirements-colab.txt"]]
     assert (clone / "requirements-colab.txt").read_bytes() == REQUIREMENTS.read_bytes()
 
@@ -98,11 +101,23 @@ def test_first_cell_does_nothing_inside_the_book(reader):
     assert not (BOOK / FOLDER).exists()
 
 
+def test_first_cell_finds_the_book_around_the_folder_of_the_readers_notebooks(reader):
+    assert reader.run().returncode == 0
+    calls, inside = reader.pip_calls(), reader.folder / FOLDER / "book" / "_reader"
+    inside.mkdir()
+    done = reader.run(inside)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(inside.parent / "lib" / "__init__.py")
+    assert reader.pip_calls() == calls
+    assert not list(inside.iterdir())
+
+
 def test_first_cell_stops_where_the_book_cannot_be_fetched(reader):
     shutil.rmtree(reader.folder.parent / "home")
     done = reader.run()
     assert done.returncode != 0
     assert "CalledProcessError" in done.stderr
+    assert done.stdout.startswith("Fetching"), "what fails has been announced"
     assert reader.pip_calls() == []
 
 
