@@ -18,7 +18,7 @@ export TQDM_DISABLE = 1
 export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help book pdf epub serve reader lab test lint format hooks gpu unit notebooks site portable colab setup setup-test \
+.PHONY: help book pdf epub serve reader lab test lint format hooks gpu unit notebooks site answers portable colab setup setup-test \
   setup-python chapter house refresh checkpoint train bench weigh engines clean
 
 help: ## list the tasks
@@ -110,6 +110,9 @@ notebooks: $(VENV)/test.stamp
 
 site: setup-test book
 	$(PYTEST) tests/browser -n $(WORKERS) --dist worksteal
+
+answers: $(VENV)/test.stamp ## what the check of each exercise says of right and wrong answers
+	@PYTHONPATH=book $(BIN)/python -m tests.notebooks.test_exercises
 
 portable: $(VENV)/test.stamp ## unit tests and notebooks on other instruction sets, thread counts and Pythons
 	$(BIN)/python scripts/portable.py $(ARGS)

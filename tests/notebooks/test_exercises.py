@@ -10,7 +10,7 @@ message that it must get, so that a check that names another mistake fails too. 
 any solution that asserts something is run as well. All these run with the imports, functions and
 classes of the chapter's cells, and with nothing that it computes.
 
-`python -m tests.notebooks.test_exercises` prints all answers with what the checks say of them.
+`make answers` prints all answers with what the checks say of them.
 """
 
 import ast
