@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from html import escape
 from itertools import count
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import yaml
@@ -132,6 +132,20 @@ def written(page: Page) -> str:
     return document(page.title, text)
 
 
+def drawn(path: Path) -> bytes:
+    """The picture; in a drawing each identifier once, as two equal pictures in it have one."""
+    if path.suffix != ".svg":
+        return path.read_bytes()
+    tree, seen = etree.parse(path), set()
+    for node in tree.iter():
+        name = node.get("id")
+        if name in seen:
+            del node.attrib["id"]
+        elif name:
+            seen.add(name)
+    return etree.tostring(tree)
+
+
 def document(title: str, body: str) -> str:
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE html>\n<html xmlns="{XHTML}" '
@@ -235,7 +249,7 @@ def main(folder: Path, target: Path) -> None:
         for name, text in files.items():
             archive.writestr(name, text)
         for path, name in pictures.items():
-            archive.write(path, str(PurePosixPath("book") / name))
+            archive.writestr(f"book/{name}", drawn(path))
     print(f"{target}: {len(pages)} pages, {target.stat().st_size / 1e6:.1f} MB")
 
 

@@ -11,8 +11,6 @@ from kit.shared.axes import COLOURS, GREY
 from tests.paths import BOOK
 
 CHAPTERS = sorted(BOOK.glob("[0-9]*.ipynb"))
-# Measured times: a page shows their pictures until an idle machine has run the chapter again.
-NOT_DRAWN = {"12_decoding": 1, "13_complexity": 4}
 DRAWN = """<?xml version="1.0"?>
 <!DOCTYPE svg PUBLIC "a"
   "b">
@@ -38,8 +36,7 @@ def pictures(notebook: nbformat.NotebookNode) -> list[str]:
 def test_each_picture_of_a_chapter_has_the_drawing_of_the_same_run(path):
     stored = {book_figures.digest(one) for one in pictures(nbformat.read(path, as_version=4))}
     drawn = {drawing.stem for drawing in (book_figures.FOLDER / path.stem).glob("*.svg")}
-    assert drawn <= stored, "run scripts/refresh.py"
-    assert len(stored - drawn) <= NOT_DRAWN.get(path.stem, 0), "run scripts/refresh.py"
+    assert stored == drawn, "run scripts/refresh.py"
 
 
 def test_no_chapter_that_is_gone_has_left_drawings():

@@ -1,13 +1,17 @@
 """Properties of counts and of windowed attention: what torch counts, what a stack lets through."""
 
+import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from kit.complexity.layers import CausalConvolution
-from kit.shared.checks import Steps, check, expect, expect_tensor, normals, require
-from kit.shared.measure import count_flops, path_length
+from kit.shared.attention_checks import draw, require_attention
+from kit.shared.case_checks import require_cases
+from kit.shared.checks import Steps, check, expect_tensor, require, require_close
+from kit.shared.measure import count_elementwise, count_flops, path_length
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from lib.masks import window_mask
 
@@ -21,21 +25,19 @@ def check_multi_head_flops(count: Callable[[int, int, int], int]) -> Steps:
     It must be what torch counts in the layer itself, the four projections included, at several
     sizes.
     """
-    for n, d_model, n_heads in ((7, 6, 1), (7, 6, 2), (13, 30, 5), (31, 10, 2)):
+
+    def counted(n: int, d_model: int, n_heads: int) -> int:
         layer = MultiHeadAttention(d_model, n_heads, bias=False)
-        wanted = count_flops(layer, torch.zeros(1, n, d_model))
-        got = expect(count(n, d_model, n_heads), int, "a whole number")
-        maps = 4 * n**2 * d_model
-        meaning = {
-            wanted: "",
-            wanted + (n_heads - 1) * maps: "; one head is d_model / n_heads wide",
-            n_heads * maps: "; one head is d_model / n_heads wide",
-            wanted - 2 * n * d_model**2: "; the heads are joined by a fourth matrix",
-            maps: "; the four projections are missing",
-            wanted // 2: "; a multiplication and an addition are two",
-        }
-        where = f"n={n}, d_model={d_model}, n_heads={n_heads}: torch counts {wanted:,}, got {got:,}"
-        require(got == wanted, where + meaning.get(got, ""))
+        return count_flops(layer, torch.zeros(1, n, d_model))
+
+    mistakes = {
+        "a multiplication and an addition are two": lambda n, d, h: 2 * n**2 * d + 4 * n * d**2,
+        "one head is d_model / n_heads wide": lambda n, d, h: 4 * n**2 * d * h + 8 * n * d**2,
+        "the four projections are missing": lambda n, d, h: 4 * n**2 * d,
+        "the heads are joined by a fourth matrix": lambda n, d, h: 4 * n**2 * d + 6 * n * d**2,
+    }
+    sizes = [(7, 6, 1), (7, 6, 2), (13, 30, 5), (31, 10, 2)]
+    require_cases(count, counted, sizes, mistakes)
     yield from ("what torch counts, at four sizes", "the same for any number of heads")
 
 
@@ -45,25 +47,27 @@ def check_dilated_path(layers: Callable[[int, int], int]) -> Steps:
 
     A stack is built, its steps growing by k from layer to layer, and looked through.
     """
-    for n, k in ((2, 3), (3, 3), (4, 3), (9, 3), (10, 3), (16, 2), (17, 2), (125, 5), (126, 5)):
 
-        def stack(depth: int, k: int = k) -> nn.Module:
+    def seen(n: int, k: int) -> int:
+        def stack(depth: int) -> nn.Module:
             torch.manual_seed(0)
             steps = (k**place for place in range(depth))
             return nn.Sequential(*(CausalConvolution(2, k, step) for step in steps)).double()
 
-        seen, got = (
-            path_length(stack, n, 2, at_most=20),
-            expect(layers(n, k), int, "a whole number"),
-        )
-        where = f"n={n}, k={k}: the signal arrives after {seen} layers, got {got}"
-        yield {
-            f"{where}; the steps grow by k": got != seen and got == -(-(n - 1) // (k - 1)),
-            f"{where}; n is a power of k, and a logarithm in floating point may miss it": n
-            == k**seen
-            and got > seen,
-            where: got != seen,
-        }
+        return path_length(stack, n, 2, at_most=20)
+
+    def by(log: Callable[[float], float], n: int, k: int) -> int:
+        return math.ceil(log(n) / log(k))
+
+    mistakes: dict[str, Callable[[int, int], int]] = {
+        "the steps grow by k": lambda n, k: -(-(n - 1) // (k - 1)),
+        "k**layers positions are enough for n": lambda n, k: seen(n + 1, k),
+    }
+    for log in (math.log, math.log2, math.log10):
+        mistakes[f"a rounding error of {log.__name__} rounds a power of k up"] = partial(by, log)
+    powers = [(3, 3), (125, 5), (243, 3), (512, 8)]
+    sizes = [(2, 3), *((n + more, k) for n, k in powers for more in (0, 1))]
+    require_cases(layers, seen, sizes, mistakes)
     yield from (
         "what a real stack lets through, at nine sizes",
         "right at powers of k and just above",
@@ -76,28 +80,25 @@ def check_local_attention(local: Callable[..., Tensor]) -> Steps:
 
     Shapes: query and key (time, d_k), value (time, d_v); returns (time, d_v).
     """
-    for time, radius in ((11, 2), (1, 3), (16, 4), (13, 1), (7, 0), (5, 9)):
-        query, key, value = _inputs(time)
-        got = expect_tensor(local(query, key, value, radius), (time, D_V))
-        wanted = scaled_dot_product_attention(query, key, value, window_mask(time, radius))
-        gap = (got - wanted).abs().max(dim=1).values
-        worst = int(gap.argmax())
-        require(
-            gap.max().item() < 1e-8,  # NaN fails too
-            f"time={time}, radius={radius}: position {worst} must see positions "
-            f"{max(0, worst - radius)} to {min(time - 1, worst + radius)} and no others; it is off "
-            f"by {gap.max().item():.3g}",
-        )
+    for time, radius in ((11, 12), (11, 2), (1, 3), (16, 4), (13, 1), (7, 0)):
+        query, key, value = draw(time, time, D_K, D_V)
+        mask = window_mask(time, radius)
+        want = scaled_dot_product_attention(query, key, value, mask)
+        got = expect_tensor(local(query, key, value, radius), (time, D_V), like=want)
+        gap = (got - want).abs().amax(dim=1)
+        i = int(gap.argmax())
+        seen = f"{max(0, i - radius)} to {min(time - 1, i + radius)}"
+        where = f"time={time}, radius={radius}: position {i} attends to positions {seen} alone"
+        if mask.all():
+            require_attention(got, query, key, value, otherwise=where)
+        require_close(got, want, f"{where}; it is off by {gap[i].item():.3g}")
     yield "what a window mask gives, at six sizes"
 
-    short, long = (count_flops(lambda *x: local(*x, 3), *_inputs(time)) for time in (64, 256))
-    require(
-        long < 6 * short,
-        f"four times the length costs {long / max(short, 1):.1f} times the FLOPs; under a mask the "
-        "full matrix is computed all the same",
-    )
+    costs = []
+    for time in (64, 256):
+        inputs = *draw(time, time, D_K, D_V), 3
+        costs.append(count_flops(local, *inputs) + count_elementwise(local, *inputs))
+    ratio = costs[1] / max(costs[0], 1)
+    told = f"four times the length costs {ratio:.1f} times the FLOPs"
+    require(ratio < 6, f"{told}; under a mask the full matrix is computed all the same")
     yield "FLOPs linear in the length"
-
-
-def _inputs(time: int) -> list[Tensor]:
-    return normals((time, D_K), (time, D_K), (time, D_V), seed=time)

@@ -9,7 +9,6 @@ from kit.families.families import MASK
 from kit.shared.checks import (
     Steps,
     check,
-    close,
     expect_pair,
     expect_tensor,
     is_parts,
@@ -20,7 +19,11 @@ from kit.shared.checks import (
 from lib.data import BOS, EOS, PAD
 
 VOCAB = 211
-SHARE, AS_MASK, AS_OTHER = 0.15, 0.8, 0.1  # BERT's
+
+
+def _differ(share: float, wanted: float) -> bool:
+    """By more than four standard deviations of 5,000 draws."""
+    return abs(share - wanted) >= 0.025
 
 
 @check("masking as BERT does it")
@@ -30,34 +33,42 @@ def check_bert_masking(corrupt: Callable[[Tensor, int], tuple[Tensor, Tensor]]) 
     Shapes: rows (batch, time). Returns inputs and targets of that shape, PAD where none is asked.
     Source: Devlin et al. 2019, section 3.1.
     """
-    generator = torch.Generator().manual_seed(0)
-    rows = torch.randint(MASK + 1, VOCAB, (997, 53), generator=generator)
+    torch.manual_seed(0)  # the same verdict on the same answer
+    rows = torch.randint(MASK + 1, VOCAB, (701, 53))
     rows[:, 0], rows[:, -3], rows[:, -2:] = BOS, EOS, PAD
-    pair = expect_pair(corrupt(rows, VOCAB), "a pair (inputs, targets)")
-    inputs, targets = (expect_tensor(part, rows.shape) for part in pair)
-    asked, words = targets != PAD, rows > EOS
-    share = (asked.sum() / words.sum()).item()
-    masked = (inputs[asked] == MASK).float().mean().item()
-    kept = (inputs[asked] == rows[asked]).float().mean().item()
-    others = inputs[asked & (inputs != MASK) & (inputs != rows)]
-    few = (others <= MASK).any() or len(others.unique()) <= VOCAB / 2
-    again, _ = corrupt(rows, VOCAB)
+    words = rows > EOS
+    two_words = torch.where(words, MASK + 1 + rows % 2, rows)
 
-    def differs(share: float, wanted: float) -> bool:
-        """By six standard deviations of 7,000 draws or more."""
-        return abs(share - wanted) >= 0.025
+    def corrupted(rows: Tensor, n_vocab: int) -> tuple[Tensor, Tensor]:
+        inputs, targets = expect_pair(corrupt(rows, n_vocab), "a pair (inputs, targets)")
+        expect_tensor(inputs, rows.shape, like=rows)
+        return inputs, expect_tensor(targets, rows.shape, like=rows)
 
+    inputs, targets = corrupted(rows, VOCAB)
+    asked = targets != PAD
+    share = (asked & words).sum().item() / words.sum().item()
+    masked, stays = inputs[asked] == MASK, inputs[asked] == rows[asked]
+    fates = [fate.float().mean().item() for fate in (masked, ~(masked | stays), stays)]
+    got = ", ".join(f"{fate:.1%}" for fate in fates)
+    others = inputs[asked][~(masked | stays)].unique()
     yield {
-        "nothing is asked: the targets are PAD everywhere": not asked.any(),
+        "a target is the token that stood there, or PAD": (asked & (targets != rows)).any(),
+        f"expected 15 % of the words to be asked for, got {share:.1%}": _differ(share, 0.15),
         "PAD, BOS or EOS is asked for: choose among the words": (asked & ~words).any(),
-        "a target is the token that stood there": not torch.equal(targets[asked], rows[asked]),
-        f"expected 15 % of the words to be asked for, got {share:.1%}": differs(share, SHARE),
+        "the same places are chosen in each row: draw for each token": (asked == asked[0]).all(),
         "a token that is not asked for was changed: "
-        "choose once, then decide among the chosen": not torch.equal(inputs[~asked], rows[~asked]),
-        f"of the chosen, 80 % become MASK; here it is {masked:.1%}": differs(masked, AS_MASK),
-        f"of the chosen, 10 % stay as they are; here it is {kept:.1%}": differs(kept, AS_OTHER),
-        "the random 10 % are words from all of the vocabulary, from MASK + 1 to n_vocab - 1": few,
-        "the same tokens are hidden at each call: draw anew": torch.equal(again, inputs),
+        "choose once, then decide among the chosen": not inputs[~asked].equal(rows[~asked]),
+        "expected 80 % of those asked for to become MASK, 10 % another word, "
+        f"10 % to stay, got {got}": any(map(_differ, fates, (0.8, 0.1, 0.1))),
+        "the random words are a few: draw one for each token": len(others) < VOCAB / 2,
+    }
+    (once, first), (again, second) = (corrupted(two_words, MASK + 3) for _ in range(2))
+    drawn = torch.cat((once[first != PAD], again[second != PAD]))
+    yield {
+        "the same tokens are hidden at each call: draw anew": once.equal(again),
+        "the random words must be numbers from MASK + 1 to n_vocab - 1": drawn.min() < MASK
+        or drawn.max() > MASK + 2
+        or (drawn == MASK).float().mean() > 0.817,  # 0.8, or 0.833 if MASK is drawn too
     }
     yield "15 % of the words are asked for, no PAD, BOS or EOS"
     yield "of these 80 % MASK, 10 % another word, 10 % as they were"
@@ -73,24 +84,26 @@ def check_split_c_attn(split: Callable[[Tensor, Tensor], list[tuple[Tensor, Tens
     Source: Radford et al. 2019, as published.
     """
     d_model = 6
-    weight, bias, x = normals((d_model, 3 * d_model), (3 * d_model,), (5, d_model))
+    weight, bias = normals((d_model, 3 * d_model), (3 * d_model,))
     parts = split(weight, bias)
     require(is_parts(parts, 3), f"expected three pairs (weight, bias), got {parts!r}"[:200])
-    both = x @ weight + bias
     for place, (name, pair) in enumerate(zip("qkv", parts, strict=True)):
         own, offset = expect_pair(pair, f"a pair (weight, bias) for {name}")
         expect_tensor(own, (d_model, d_model))
         expect_tensor(offset, (d_model,))
-        got = torch.nn.functional.linear(x, own, offset)
-        wanted = both[:, place * d_model : (place + 1) * d_model]
-        yield {
+        first = place * d_model
+        where = f"columns {first} to {first + d_model - 1}"
+        part = weight[:, first : first + d_model]
+        mistakes = {
             f"{name} is not transposed: nn.Linear keeps (out, in) and uses x W^T; a square matrix "
-            "loads either way, and only the numbers tell": close(x @ own + offset, wanted),
+            "loads either way, and only the numbers tell": part,
             f"{name} takes every third column: q, k and "
-            "v stand side by side, one after another": close(got, both[:, place::3]),
-            f"{name} is not columns {place * d_model} to {(place + 1) * d_model - 1} "
-            "of x W + b; the order is q, k, v": not close(got, wanted),
+            "v stand side by side, one after another": weight[:, place::3].T,
         }
+        told = f"the weight of {name} is not {where} of W, transposed; the order is q, k, v"
+        require_close(own, part.T, told, mistakes)
+        told = f"the bias of {name} is not {where} of b; the order is q, k, v"
+        require_close(offset, bias[first : first + d_model], told)
     yield from ("q, k, v in this order", "each transposed for nn.Linear", "biases too")
 
 
@@ -104,20 +117,22 @@ def check_shared_heads(share: Callable[[Tensor, int, int], Tensor]) -> Steps:
     d_k, d_model = 5, 7
     for n_heads, n_groups in ((6, 6), (6, 1), (6, 2), (6, 3), (4, 2)):
         (weight,) = normals((n_heads * d_k, d_model), seed=n_heads + n_groups)
-        got = expect_tensor(share(weight, n_heads, n_groups), (n_groups * d_k, d_model))
         each, where = n_heads // n_groups, f"{n_heads} heads in {n_groups} groups"
         heads = weight.view(n_heads, d_k, d_model)
-        wanted = heads.unflatten(0, (n_groups, each)).mean(1).flatten(0, 1)
+        groups = heads.unflatten(0, (n_groups, each))  # (n_groups, each, d_k, d_model)
         mistakes = {
-            f"{where}: a group is made of neighbours, heads 0, 1, ..., as repeat_interleave undoes "
-            "it; here it takes every "
-            "n_groups-th head": heads.unflatten(0, (each, n_groups)).mean(0).flatten(0, 1),
-            f"{where}: features of one head were averaged; the axes are (heads, "
-            "d_k, d_model)": weight.view(n_groups, d_k, each, d_model).mean(2).flatten(0, 1),
-            f"{where}: a mean, not a sum": wanted * each,
+            "neighbours make a group, heads 0, 1, ..., as repeat_interleave undoes it; here it "
+            "takes every n_groups-th head": heads.unflatten(0, (each, n_groups)).mean(0),
+            "features of one head were averaged; the axes are (heads, d_k, d_model)": weight.view(
+                n_groups, d_k, each, d_model
+            ).mean(2),
+            "a mean, not a sum": groups.sum(1),
+            "the mean of all heads of a group, not its first": groups[:, 0],
         }
-        otherwise = f"{where}: expected the mean of each group's heads, feature by feature"
-        require_close(got, wanted, otherwise, mistakes)
+        got = expect_tensor(share(weight, n_heads, n_groups), (n_groups * d_k, d_model))
+        told = f"{where}: expected the mean of each group's heads, feature by feature"
+        named = {f"{where}: {meaning}": wrong.flatten(0, 1) for meaning, wrong in mistakes.items()}
+        require_close(got, groups.mean(1).flatten(0, 1), told, named)
     yield "as many groups as heads: unchanged"
     yield "one group: the mean of all"
     yield "groups of neighbours"

@@ -7,23 +7,35 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from kit.mistakes.in_attention import MaskedAfterSoftmax
+from kit.mistakes.in_attention import HeadsByReshape, MaskedAfterSoftmax, RootOfWidth
 from kit.mistakes.in_model import AndForOr, MaskInTrainingOnly, NoTargetMask
 from kit.mistakes.layer_properties import normal
-from kit.mistakes.model_properties import ModelSubject, all_of_it_moves
+from kit.mistakes.model_properties import ModelSubject
 from kit.mistakes.properties import check_attention_layer, check_piece
 from kit.mistakes.specimen import VOCABULARIES, PlainAttention, Specimen
-from kit.shared.checks import CLOSE, Report, Steps, check, expect, gap, guarded, require
+from kit.shared.checks import (
+    CLOSE,
+    CheckFailed,
+    Steps,
+    check,
+    expect,
+    expect_tensor,
+    gap,
+    require,
+    require_close,
+    short,
+)
 from lib.attention import MultiHeadAttention
 from lib.masks import causal_mask
+from lib.positions import sinusoidal_table
 
 
-def check_mended_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Report:
+@check("mended map")
+def check_mended_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Steps:
     """Check weigh(query, key, mask) -> weights, by the properties "weights", "spread" and "half".
 
-    Shapes: query (batch, heads, query, d_k), key (batch, heads, key, d_k), mask (batch or 1, 1,
-        query, key), True = may attend; returns (batch, heads, query, key).
-    Errors: CheckFailed, with the properties that fail.
+    Shapes: query (batch, heads, query, d_k), key (batch, heads, key, d_k), mask (batch, 1, query,
+        key), True = may attend; returns (batch, heads, query, key).
     """
 
     class Around(PlainAttention):
@@ -32,15 +44,37 @@ def check_mended_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Repor
 
         def weigh(self, pair, mask):
             query, key = pair
-            sizes = query.shape[-2], key.shape[-2]
-            mask = torch.ones(sizes, dtype=torch.bool) if mask is None else mask
-            weights = weigh(query, key, mask.reshape(-1, 1, *sizes))
-            require(isinstance(weights, Tensor), f"expected a tensor of weights, got {weights!r}")
-            return weights
+            sizes = len(query), 1, query.shape[-2], key.shape[-2]
+            mask = torch.ones(sizes) > 0 if mask is None else mask.expand(sizes)
+            try:
+                return expect(weigh(query, key, mask), Tensor, "a tensor of weights")
+            except CheckFailed as failed:
+                raise (failed.__cause__ or failed) from None  # a finding tells what stopped it
 
-    asked = ("weights", "spread", "half")
-    check_attention_layer(Around, only=asked).insist()
-    return Report("mended map", asked)
+    query, key = torch.ones(1, 1, 1, 4), torch.tensor([-5e4, 0.0])[:, None].expand(1, 1, 2, 4)
+    alone = weigh(query, key, torch.tensor([[[[True, False]]]]))
+    check_attention_layer(Around, only=("weights", "spread", "half")).insist()
+    told = "weights: one key may be seen, its score is -100,000: expected 1 and 0, got "
+    told += f"{short(alone[0, 0, 0])}; the filler must lie below every score"
+    require_close(alone, torch.eye(2)[None, None, :1], told)
+    yield from ("weights", "spread", "half")
+
+
+class _JoinedByReshape(PlainAttention):
+    def join(self, heads):
+        return heads.reshape(len(heads), heads.shape[2], -1)
+
+
+class _ByReshape(_JoinedByReshape, HeadsByReshape):
+    pass
+
+
+MISTAKEN_LAYERS = {
+    "its heads are cut by reshape alone: transpose (batch, time, heads, d_k)": HeadsByReshape,
+    "its heads are joined by reshape alone: transpose them back": _JoinedByReshape,
+    "its heads are cut and joined by reshape alone: transpose between": _ByReshape,
+    "its scores are divided by the root of d_in, not of d_k": RootOfWidth,
+}
 
 
 @check("mended layer")
@@ -49,7 +83,7 @@ def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Steps:
     torch.manual_seed(0)
     x, layer, right = normal(2, 5, 12), make(12, 3, 20), MultiHeadAttention(12, 3, d_out=20)
     with torch.no_grad():
-        first, second = guarded(layer)(x), guarded(layer)(x)
+        first, second = layer(x), layer(x)
     shape = tuple(first.shape) if isinstance(first, Tensor) else first
     require(shape == (2, 5, 20), f"expected (2, 5, 20), got {shape}")
     yield "sizes"
@@ -59,10 +93,13 @@ def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Steps:
     got = {name: tuple(p.shape) for name, p in layer.named_parameters()}
     require(got == wanted, f"count: expected the parameters {wanted}, got {got}")
     yield "count"
-    right.load_state_dict(layer.state_dict())
-    with torch.no_grad():
-        number = gap(layer(x), right(x))
-    require(number < CLOSE, f"copied: the same weights give another output, by {number:.2g}")
+    outputs = []
+    for other in (right, *(wrong(12, 3, 20) for wrong in MISTAKEN_LAYERS.values())):
+        other.load_state_dict(layer.state_dict())
+        outputs.append(other(x).detach())
+    told = f"copied: the same weights give another output, by {gap(first, outputs[0]):.2g}"
+    named = (f"{told}; {meaning}" for meaning in MISTAKEN_LAYERS)
+    require_close(first, outputs[0], told, dict(zip(named, outputs[1:], strict=True)), CLOSE)
     yield "copied"
 
 
@@ -72,20 +109,30 @@ def check_mended_positions(make: Callable[[int, int], nn.Module]) -> Steps:
 
     Shapes: x (batch, time, d_model), and so is the result.
     """
-    module = expect(make(24, 64), nn.Module, "a module")
-    table = guarded(module)(torch.zeros(1, 64, 24))[0].detach()
-    later = guarded(module)(torch.zeros(1, 4, 24), start=7)[0].detach()
-    require(tuple(table.shape) == (64, 24), f"expected (64, 24), got {tuple(table.shape)}")
+    module, want = expect(make(24, 64), nn.Module, "a module"), sinusoidal_table(64, 24)
+    zero, x = torch.zeros(1, 64, 24), normal(1, 64, 24)
+    table = expect_tensor(module(zero), (1, 64, 24)).detach()[0]
+    again = expect_tensor(module(x), (1, 64, 24)).detach()[0] - x[0]
+    require(gap(again, table) < CLOSE, "what is added depends on x: x + table, and nothing else")
+    later = module(zero[:, :4], start=7)[0].detach()
     apart = torch.cdist(table, table).fill_diagonal_(torch.inf).min().item()
     require(apart > 0.1, "two positions have the same code")
     require(later.shape == (4, 24) and gap(later, table[7:11]) < 1e-6, "start is not heard")
     shift = check_piece(table, "shift")
     require(shift.held, f"shift: {shift.message} (residual {shift.number:.2g})")
+    row, column = divmod(int((table - want).abs().argmax()), 24)
+    told = f"sinusoids: position {row}, column {column}: expected {want[row, column]:.4f}, got "
+    angle = "; the angle of columns 2i and 2i + 1 is pos / 10000^(2i / d_model)"
+    require_close(table, want, f"{told}{table[row, column]:.4f}{angle}", tolerance=1e-4)
     yield "one matrix shifts all"
     yield "start is heard"
-    moves = all_of_it_moves(ModelSubject(lambda: module, *VOCABULARIES))
-    assert moves is not None  # it asks for no reference
-    require(moves.held, f"moves: {moves.message}")
+    trained = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
+    require(not trained, f"{trained} would be trained: what is fixed is a buffer")
+    try:
+        module.to("meta").forward(torch.zeros(1, 4, 24, device="meta"), start=7)
+    except RuntimeError as error:
+        told = f"moves: after .to(device) it stops: {error} Keep the table with register_buffer"
+        raise CheckFailed(told) from error
     yield "it moves"
 
 
@@ -94,13 +141,13 @@ class _MaskInUseOnly(Specimen):
         return None if self.training else super().target_mask(target_in)
 
 
-class _FirstSeesLast(Specimen):
+class _FirstSeesFar(Specimen):
     def __init__(self, *args):
         super().__init__(*args, n_layers=1)  # a second layer would pass it on to all
 
     def target_mask(self, target_in: Tensor) -> Tensor:
         mask = causal_mask(target_in.shape[1]).clone()
-        mask[0, -1] = True
+        mask[0, -2] = True  # neither the next token nor the last
         return mask
 
 
@@ -116,7 +163,7 @@ SUSPECTS: dict[str, tuple[Callable[..., nn.Module], bool]] = {  # how it is made
     "a mask in training only": (MaskInTrainingOnly, True),
     "a mask in use only": (_MaskInUseOnly, True),
     "two masks joined by &": (AndForOr, True),
-    "a first position that sees the last": (_FirstSeesLast, True),
+    "a first position that sees the last but one": (_FirstSeesFar, True),
     "weights masked after the softmax": (partial(Specimen, attention=MaskedAfterSoftmax), True),
 }
 
@@ -127,12 +174,13 @@ def check_leak_finder(finds: Callable[[nn.Module, Tensor, Tensor, Tensor], bool]
 
     It meets right models and leaky ones, in both modes, and must leave model and target alone.
     """
-    for name, (make, leaks) in SUSPECTS.items():
-        subject = ModelSubject(partial(make, *VOCABULARIES), *VOCABULARIES)
-        for training in (True, False):
-            model, inputs = subject.model().train(training), subject.batch(6)
-            found = expect(finds(model, *inputs), bool, "True or False")
-            said = "a leak" if found else "no leak"
-            require(found == leaks, f"{name}: {said} was found")
-            require(model.training == training, "the model was left in another mode")
+    for number, (name, (make, leaks)) in enumerate(SUSPECTS.items()):
+        subject, training = (
+            ModelSubject(partial(make, *VOCABULARIES), *VOCABULARIES),
+            number % 2 == 1,
+        )
+        model, inputs = subject.model().train(training), subject.batch(6)
+        found = expect(finds(model, *inputs), bool, "True or False")
+        require(found == leaks, f"{name}: {'a leak' if found else 'no leak'} was found")
+        require(model.training == training, "the model was left in another mode")
         yield name

@@ -12,6 +12,7 @@ reference. Random inputs, closeness, expected types and shapes stand here, once.
 import contextlib
 import functools
 import math
+import reprlib
 import traceback
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
@@ -271,8 +272,17 @@ def close(a: object, b: Tensor | float, tolerance: float = TOLERANCE) -> bool:
 def expect(value: Any, kind: Any, what: str) -> Any:
     """Return the answer if it is of that type; True and False are no numbers."""
     is_kind = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-    require(is_kind, f"expected {what}, got {value!r}")
+    require(is_kind, f"expected {what}, got {_shown(value)}")
     return value
+
+
+def _shown(value: Any) -> str:
+    """A value as a message shows it: of a tensor the shape, of a long text the beginning."""
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, list | tuple):
+        return f"a {type(value).__name__} of {len(value)}"
+    return reprlib.repr(value)
 
 
 def expect_tensor(

@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 _PRODUCTS = ("Mm", "Bmm", "Addmm", "Convolution", "ScaledDotProduct")
 
 
-def count_flops(function: Callable[..., object], *inputs: Tensor) -> int:
+def count_flops(function: Callable[..., object], *inputs: object) -> int:
     """Return the floating-point operations of `function(*inputs)`, as torch's counter sees them.
 
     It counts matrix products and convolutions, a multiplication and an addition as two. Attention
@@ -32,6 +32,35 @@ def count_flops(function: Callable[..., object], *inputs: Tensor) -> int:
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
         function(*inputs)
     return counter.get_total_flops()
+
+
+class _Elementwise(TorchDispatchMode):
+    """Adds up the floating-point numbers that elementwise operations give."""
+
+    total = 0
+
+    def __torch_dispatch__(
+        self,
+        function: torch._ops.OpOverload,
+        types: object,
+        args: tuple = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        result = function(*args, **(kwargs or {}))
+        is_copy = function.overloadpacket in (torch.ops.aten.clone, torch.ops.aten.copy_)
+        is_elementwise = torch.Tag.pointwise in function.tags and not is_copy
+        if is_elementwise and isinstance(result, Tensor) and result.is_floating_point():
+            self.total += result.numel()
+        return result
+
+
+def count_elementwise(function: Callable[..., object], *inputs: object) -> int:
+    """Return the FLOPs of `function(*inputs)` that `count_flops` leaves out: one for each number
+    that a sum, product or root of single entries gives. Copies cost nothing here.
+    """
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _Elementwise() as counter:
+        function(*inputs)
+    return counter.total
 
 
 def median_seconds(

@@ -7,13 +7,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from kit.shared.checks import (
+    CheckFailed,
     Steps,
     check,
-    close,
     expect,
     expect_tensor,
     guarded,
     is_parts,
+    normal,
     normals,
     refuse,
     require,
@@ -32,28 +33,25 @@ def check_shift_right(shift: Callable[[list[list[int]]], tuple[Tensor, Tensor]])
     Source: Attention Is All You Need, section 3.1.
     """
     sentences = [[7, 9, 8], [5], [12, 4, 6, 11, 10], [9, 9]]
+    batch = pad_batch(sentences, sentences)
     got = shift(sentences)
     is_pair = is_parts(got, 2, Tensor)
     require(is_pair, f"expected two tensors (target_in, target_out), got {got!r}")
-    for name, tensor in zip(("target_in", "target_out"), got, strict=True):
-        want, shape = (len(sentences), 1 + max(map(len, sentences))), tuple(tensor.shape)
-        require(
-            shape == want,
-            f"{name}: expected (batch, time) = {want}, got {shape}: the longest "
-            "sentence and one special token",
-        )
-    for b, words in enumerate(sentences):
-        read, said = (tensor[b].tolist() for tensor in got)
-        n = len(words) + 1
-        rest, ended = read[n:] + said[n:], [*words, EOS]
-        faults = {
-            f"both are {read}: the decoder would read its answer": read == said,
-            f"target_in begins with BOS = {BOS}, got {read}": read[0] != BOS,
-            f"after BOS target_in holds {words}, got {read}": read[1:n] != words,
-            f"target_out begins with {ended}, EOS = {EOS}; got {said}": said[:n] != ended,
-            f"expected PAD = {PAD} at the end, got {rest}": not set(rest) <= {PAD},
+    both = {"target_in": (got[0], batch.target_in), "target_out": (got[1], batch.target_out)}
+    for name, (tensor, want) in both.items():
+        hint = f"; {name} is (batch, time): the longest sentence and one special token"
+        expect_tensor(tensor, want.shape, hint=hint, like=want)
+    refuse(
+        {
+            "both are the same: the decoder would read its answer": got[0].equal(got[1]),
+            "target_in and target_out are swapped": got[0].equal(batch.target_out)
+            and got[1].equal(batch.target_in),
         }
-        refuse({f"sentence {b}: {message}": seen for message, seen in faults.items()})
+    )
+    for name, (tensor, want) in both.items():
+        for b, (row, right) in enumerate(zip(tensor.tolist(), want.tolist(), strict=True)):
+            special = f"BOS = {BOS}, EOS = {EOS}, PAD = {PAD}"
+            require(row == right, f"sentence {b}, {name}: expected {right}, got {row}; {special}")
     yield "the decoder reads BOS, then each token one step late"
     yield "it must say each token, then EOS"
     yield "the rest is padding, on the right"
@@ -66,23 +64,15 @@ def check_loss_of_parts(loss: Callable[[Sequence[Tensor], Sequence[Tensor]], Ten
     Args: two lists; logits[k] (batch, time, vocab) and targets[k] (batch, time), whose sizes differ
     from part to part. Targets are padded with PAD.
     """
-    targets = [batch.target_out for batch in _batches()]
+    targets = [batch.target_out for batch in _parts()[:3]]
     logits = [x.requires_grad_() for x in normals(*((*y.shape, VOCAB) for y in targets))]
-    wanted = _mean_over_tokens(logits, targets)
-    got = expect_tensor(loss(logits, targets), (), "one number")
-    parts = zip(logits, targets, strict=True)
-    means = torch.stack([_mean_over_tokens([x], [y]) for x, y in parts]).mean()
-    places = sum(target.numel() for target in targets)
-    tokens = sum(int((target != PAD).sum()) for target in targets)
-    mistakes = {
-        f"{got.item():.4f} is the mean of the parts' means: a token "
-        f"of a short part counts more; expected {wanted.item():.4f}": means,
-        f"divided by {places} places, padding among them; expected {tokens} real tokens": wanted
-        * tokens
-        / places,
-    }
-    otherwise = f"expected {wanted:.4f}, the mean over {tokens} real tokens, got {got:.4f}"
-    require_close(got, wanted, otherwise, mistakes)
+    wanted, mistakes = _mean_loss(logits, targets), _mistaken_losses(logits, targets)
+    got = loss(logits, targets)
+    require(not isinstance(got, float), "a float has no gradient: return the tensor")
+    got = expect_tensor(got, (), "one number")
+    otherwise = f"expected {wanted:.4f}, the mean over all real tokens, got {got:.4f}"
+    named = {f"{otherwise}: {meaning}": wrong for meaning, wrong in mistakes.items()}
+    require_close(got, wanted, otherwise, named)
     yield "every real token counts once, in whatever part it stands"
 
     with_more = [F.pad(x, (0, 0, 0, 3), value=2.0) for x in logits]
@@ -110,27 +100,21 @@ def check_linear_schedule(make: Callable[[int, int], Callable[[int], float]]) ->
         values = [factor(step) for step in range(steps + 3)]
         wrong = [v for v in values if not isinstance(v, int | float)]
         require(not wrong, f"{where}: expected numbers, got {wrong[:1]}")
-        require(values[0] > 0, f"{where}: the rate of step 0 is {values[0]}: nothing is learnt")
+        require(
+            bool(values[0] > 0), f"{where}: the rate of step 0 is {values[0]}: nothing is learnt"
+        )
         for step, got in enumerate(values):
             want = max(0.0, (steps - step) / (steps - warmup))
             if step < warmup:
                 want = (step + 1) / warmup
             otherwise = f"{where}: expected {want:.4f} at step {step}, got {got}"
-            require(abs(got - want) < 1e-9, otherwise)
+            require(bool(abs(got - want) < 1e-9), otherwise)
+        backwards = [factor(step) for step in reversed(range(steps + 3))]
+        order = f"{where}: asked from the last step to the first, factor(step) gives other numbers"
+        require(backwards[::-1] == values, f"{order}: it must look at nothing but the step")
     yield "the first step moves, the last step of the warm-up has the full rate"
     yield "then straight down, and never below 0"
     yield "no warm-up is possible"
-
-
-class _Next(nn.Module):
-    """Logits for the next token from the last token alone: enough to have gradients."""
-
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Parameter(normals((VOCAB, VOCAB), seed=1)[0])
-
-    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
-        return self.table[target_in]  # (batch, time, vocab)
 
 
 @check("accumulation")
@@ -140,66 +124,105 @@ def check_accumulation(loop: Callable[..., object]) -> Steps:
     Update k has the rate schedule(k), and the gradient of the mean loss over all real tokens of its
     parts. `parts` is a list of batches, a whole number of updates.
     """
-    parts = _batches() * 2
+    parts = _parts()
     for accumulate in (1, 2, 3):
-        model, updates = _Next(), len(parts) // accumulate
-        optimizer = torch.optim.SGD(model.parameters(), lr=123.0)
-        rates: list[float] = []
-
-        def look(
-            *_, model=model, optimizer=optimizer, rates=rates, accumulate=accumulate, most=updates
-        ):
-            k, table = len(rates), model.table
+        most, left = len(parts) // accumulate, torch.zeros(())
+        updates = _updates(loop, accumulate, most)
+        asked = f"accumulate={accumulate}: expected {most} updates for {len(parts)} parts"
+        require(len(updates) == most, f"{asked}, got {len(updates)}")
+        for k, (rate, table, got) in enumerate(updates):
             where = f"accumulate={accumulate}, update {k}"
-            require(k < most, f"{where}: expected {most} updates, got more")
-            rates.append(optimizer.param_groups[0]["lr"])
             require(
-                abs(rates[-1] - _rate(k)) < 1e-9,
-                f"{where}: expected the rate schedule({k}) = {_rate(k):.4f}, got {rates[-1]:.4f}; "
-                "the schedule counts updates, from 0",
+                abs(rate - _rate(k)) < 1e-9,
+                f"{where}: expected the rate schedule({k}) = {_rate(k):.4f}, got {rate:.4f}; "
+                "the schedule counts updates, from 0, and is heard before the step",
             )
             group = parts[k * accumulate : (k + 1) * accumulate]
-            with torch.enable_grad():
-                logits = [table[part.target_in] for part in group]
-                loss = _mean_over_tokens(logits, [part.target_out for part in group])
-                (gradient,) = torch.autograd.grad(loss, table)
-            faults = {
-                f"{where}: there is no gradient": table.grad is None,
-                f"{where}: the gradient is not that of one big batch; look at what is left from "
-                "the update before, at the parts' "
-                "shares, and at padding": not close(table.grad, gradient),
+            losses = [table[part.target_in] for part in group], [part.target_out for part in group]
+            want = _gradient(_mean_loss(*losses), table)
+            told = (
+                f"{where}: the gradient is not that of one big batch; "
+                f"expected a norm of {want.norm():.4f}, got {got.norm():.4f}"
+            )
+            mistakes = {
+                f"{told}; {meaning}": _gradient(wrong, table)
+                for meaning, wrong in _mistaken_losses(*losses).items()
             }
-            refuse(faults)
-
-        optimizer.register_step_pre_hook(look)
-        loop(model, optimizer, list(parts), _rate, accumulate)
-        require(
-            len(rates) == updates,
-            f"accumulate={accumulate}: expected {updates} updates for {len(parts)} parts, got "
-            f"{len(rates)}",
-        )
+            mistakes[f"{told}; that of the update before was not cleared"] = want + left
+            require_close(got, want, told, mistakes)
+            left = want
     yield "one update for so many parts"
     yield "the schedule counts updates"
     yield "the gradient is that of one big batch, and nothing is left from the update before"
+
+
+class _Next(nn.Module):
+    """Logits for the next token from the last token alone: enough to have gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(normal(VOCAB, VOCAB))
+
+    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
+        return self.table[target_in]  # (batch, time, vocab)
+
+
+def _updates(loop: Callable[..., object], accumulate: int, most: int) -> list[tuple]:
+    """Run the reader's loop. Of each update: the rate, the weights before it, the gradient."""
+    model, parts, seen = _Next(), _parts(), list[tuple]()
+    optimizer = torch.optim.SGD(model.parameters(), lr=123.0)
+
+    def look(*_: object) -> None:
+        require(len(seen) < most, f"accumulate={accumulate}: expected {most} updates, got more")
+        rate, gradient = optimizer.param_groups[0]["lr"], model.table.grad
+        if gradient is None:
+            raise CheckFailed(f"accumulate={accumulate}: there is no gradient")
+        before = (model.table + rate * gradient).detach().requires_grad_()
+        seen.append((rate, before, gradient.clone()))
+
+    optimizer.register_step_post_hook(look)  # after a closure, if there is one
+    loop(model, optimizer, parts, _rate, accumulate)
+    same = all(a.target_out.equal(b.target_out) for a, b in zip(parts, _parts(), strict=True))
+    require(same, "the batches were changed by your function: work on a copy")
+    return seen
 
 
 def _rate(update: int) -> float:
     return 0.5 / (update + 2)
 
 
-def _batches() -> list[Batch]:
-    """Three batches whose numbers of sentences, lengths and shares of padding all differ."""
+def _parts() -> list[Batch]:
+    """Six batches; of three in a row numbers of sentences, lengths and shares of padding differ."""
     generator = torch.Generator().manual_seed(3)
-    found = []
-    for lengths in ((2, 1), (7, 1, 3, 2, 1), (4, 4, 5)):
-        rows = [torch.randint(EOS + 2, VOCAB, (n,), generator=generator).tolist() for n in lengths]
-        found.append(pad_batch(rows, rows))
-    return found
-
-
-def _mean_over_tokens(logits: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor:
-    surprise = [
-        -x.log_softmax(-1).gather(-1, y.unsqueeze(-1)).squeeze(-1)[y != PAD]
-        for x, y in zip(logits, targets, strict=True)
+    lengths = ((2, 1), (7, 1, 3, 2, 1), (4, 4, 5)) * 2
+    drawn = [
+        [torch.randint(EOS + 2, VOCAB, (n,), generator=generator).tolist() for n in part]
+        for part in lengths
     ]
-    return torch.cat(surprise).mean()
+    return [pad_batch(rows, rows) for rows in drawn]
+
+
+def _mean_loss(
+    logits: Sequence[Tensor], targets: Sequence[Tensor], ignore_index: int = PAD
+) -> Tensor:
+    """The mean loss over the real tokens of all parts, joined to one batch."""
+    joined = torch.cat([x.flatten(0, 1) for x in logits]), torch.cat([y.flatten() for y in targets])
+    return F.cross_entropy(*joined, ignore_index=ignore_index)
+
+
+def _mistaken_losses(logits: Sequence[Tensor], targets: Sequence[Tensor]) -> dict[str, Tensor]:
+    """The loss that each classic mistake gives."""
+    means = torch.stack([_mean_loss([x], [y]) for x, y in zip(logits, targets, strict=True)])
+    sentences = means.new_tensor([len(y) for y in targets])
+    whole, tokens = _mean_loss(logits, targets), sum(y.count_nonzero() for y in targets)
+    return {
+        "the parts' means count alike, so a token of a short part counts more": means.mean(),
+        "the parts' means are added up": means.sum(),
+        "the parts count by their sentences": means @ sentences / sentences.sum(),
+        "padding counts below the line": whole * tokens / sum(y.numel() for y in targets),
+        "PAD is taken for a word": _mean_loss(logits, targets, -100),
+    }
+
+
+def _gradient(loss: Tensor, weights: Tensor) -> Tensor:
+    return torch.autograd.grad(loss, weights, retain_graph=True)[0]

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from kit.shared.measure import (
+    count_elementwise,
     count_flops,
     fit_power,
     longest_chain,
@@ -21,6 +22,16 @@ from lib.masks import causal_mask
 def test_flops_of_a_product():
     a, b = torch.randn(3, 5), torch.randn(5, 7)
     assert count_flops(torch.matmul, a, b) == 2 * 3 * 5 * 7
+
+
+def test_elementwise_operations_are_counted_and_copies_and_products_are_not():
+    a, b = torch.randn(3, 5), torch.randn(5, 7)
+    assert count_elementwise(torch.matmul, a, b) == 0
+    assert count_elementwise(lambda x: (2 * x).exp(), a) == 2 * 3 * 5
+    assert count_elementwise(lambda x: x.expand(9, 3, 5)[:, 0].clone() if len(x) else x, a) <= 9 * 5
+    assert count_elementwise(lambda x: torch.cat((x, x.mT.reshape(3, 5)))[2:], a) == 0
+    assert count_elementwise(lambda x: (x[:, None] * x).sum(-1), a) == 3 * 3 * 5
+    assert count_elementwise(lambda n: torch.arange(n) * 2, 9) == 0, "no floating-point numbers"
 
 
 def test_seconds_tell_a_long_function_from_a_short_one():

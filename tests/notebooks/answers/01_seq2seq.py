@@ -224,7 +224,7 @@ WRONG = {
         lambda target_out: first_token(BOS)(target_out)[:, :-1]: "got (3, 4)",
         lambda target_out: first_token(BOS)(
             target_out
-        ).tolist(): "expected a tensor (3, 5), got [[",
+        ).tolist(): "expected a tensor (3, 5), got a list of 3",
         first_token(PAD): "BOS",
         first_token(EOS): "BOS",
         first_token(BOS, where_eos=BOS): "expected rows",
