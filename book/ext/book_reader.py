@@ -29,8 +29,8 @@ SETUP_NOTE = """\
 > **Run the next cell first.** It does nothing where Python finds the library of this book. \
 Elsewhere, as on Colab or where you have downloaded this notebook alone, it fetches \
 [the book]({repository}) into the folder `the-book` beside this notebook, and installs {packages} \
-into the Python that runs it. PyTorch, NumPy, matplotlib, scikit-learn and tqdm must be there \
-already, as they are on Colab.
+into the Python that runs it. PyTorch, NumPy, SciPy, scikit-learn, matplotlib, tokenizers and tqdm \
+must be there already, as they are on Colab.
 >
 > [This chapter on the web]({page}) needs no set-up: its widgets run in the page."""
 
