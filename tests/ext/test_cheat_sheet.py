@@ -68,7 +68,7 @@ def flops(module, *inputs, **options):
 def test_flops():
     n, sizes = 7, {"d_model": 12, "d_ff": 35}
     x = torch.randn(1, n, 12)
-    per_query = value("attention over $n$ keys, FLOPs per query", n=n, **sizes)
+    per_query = value("self-attention over $n$ keys, FLOPs per query", n=n, **sizes)
     assert per_query * n == flops(MultiHeadAttention(12, 3), x, return_weights=True)
     per_position = value("feed-forward, FLOPs per position", **sizes)
     assert per_position * n == flops(FeedForward(12, 35), x)
@@ -79,7 +79,7 @@ def test_cache():
     for _ in range(5):
         layer(torch.randn(1, 1, 12), cache=cache)
     held = cache.append(*torch.empty(2, 1, 3, 0, 4))
-    formula = "key-value cache, numbers per sentence of length $n$"
+    formula = "key-value cache of $N$ self-attentions, numbers for $n$ tokens"
     assert value(formula, N=1, n=5, d_model=12) == sum(x.numel() for x in held)
 
 
