@@ -311,7 +311,8 @@ def test_a_refusal_clears_the_old_answer_and_offers_one_that_works(stage, tracer
 def test_while_the_model_loads_nothing_stands_for_the_answer(stage, tracer):
     page = stage.show(tracer)
     held = []
-    page.route(f"**/models/{tracer.engine['id']}.js", lambda route: held.append(route))
+    model = f"**/models/{tracer.engine['id']}.js"
+    page.route(model, lambda route: held.append(route))
     line(page).fill("six days")
     line(page).press("Enter")
     expect(page.locator(".ft-said")).to_have_text("Loading the model…")
@@ -319,7 +320,7 @@ def test_while_the_model_loads_nothing_stands_for_the_answer(stage, tracer):
     held[0].continue_()
     page.get_by_role("button", name="Translate", exact=True).wait_for()
     assert said(page) == ["six", "jours", "<eos>"]
-    page.unroute("**/models/*")
+    page.unroute(model)
 
 
 def test_longest_sentences_fit_and_say_that_they_did_not_end(stage, tracer):
