@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from kit.shared.attention_checks import SIZES, draw
-from kit.shared.checks import Steps, check, expect_tensor, require, require_close
+from kit.shared.checks import Steps, check, close, expect_tensor, require, require_close
 
 
 @check("hard look-up")
@@ -46,13 +46,17 @@ def check_kernel_attention(smooth: Callable[[Tensor, Tensor, Tensor, float], Ten
             "the factor 2 is missing": (2 * scores).softmax(1) @ value,
             "the width is not squared": (width * scores).softmax(1) @ value,
             "the distance is not squared": (scores / squares.sqrt()).softmax(1) @ value,
+            "the sign is missing: the farthest key gets the most weight": (-scores).softmax(1)
+            @ value,
+            "the mean of the squares is taken, not the sum": (scores / sizes[2]).softmax(1) @ value,
             "the softmax runs over the queries": scores.softmax(0) @ value,
         }
         output = expect_tensor(smooth(query, key, value, width), (sizes[0], sizes[3]))
-        otherwise = (
-            f"width {width}, query 0: expected weights that sum to 1 and a kernel that is "
-            f"exp(-distance**2 / (2 * width**2)); these sum to {output[0, 0].item():.7g}"
-        )
+        i = int((output[:, 0] - 1).abs().argmax())
+        otherwise = f"the weights of query {i} sum to {output[i, 0].item():.7g}, not to 1"
+        if close(output[:, 0], 1.0):
+            formula = "exp(-distance**2 / (2 * width**2))"
+            otherwise = f"the weights sum to 1, but the kernel is not {formula}"
         right = scores.exp() @ value / scores.exp().sum(1, keepdim=True)
         require_close(output, right, otherwise, mistakes)
     yield f"equals the quotient of sums on {len(SIZES)} shapes"

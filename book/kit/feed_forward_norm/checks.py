@@ -40,7 +40,7 @@ def check_layer_norm(norm: Callable[[Tensor, Tensor, Tensor, float], Tensor]) ->
     yield "mean 0 and mean square 1, divided by d_model"
     yield "eps under the root; equal entries stay finite, forward and backward"
 
-    last = "gain and bias, one of each for a feature, come last: normalised * gain + bias"
+    last = "gain and bias, one number for each feature, come last: normalised * gain + bias"
     require_close(norm(x, gain, bias, EPS), F.layer_norm(x, (WIDTH,), gain, bias, EPS), last)
     yield "gain and bias for each feature"
 
@@ -65,7 +65,7 @@ def check_rms_norm(norm: Callable[[Tensor, Tensor, float], Tensor]) -> Steps:
     yield "mean square 1, and the mean stays"
     yield "eps under the root; zeros stay finite, forward and backward"
 
-    last = "with a gain of 1 it is right; the gain, one for a feature, comes last"
+    last = "with a gain of 1 it is right; the gain, one number for each feature, comes last"
     missing = {"the gain is missing": F.rms_norm(x, (WIDTH,), eps=EPS)}
     require_close(norm(x, gain, EPS), F.rms_norm(x, (WIDTH,), gain, EPS), last, missing)
     yield "a gain for each feature"
@@ -89,10 +89,10 @@ def check_pre_norm(step: Callable[..., Tensor]) -> Steps:
         results |= {f"{name}(x + {text})": f(x + y) for name, f in functions.items()}
 
     got = expect_tensor(step(x, *functions.values()), SHAPE, "a tensor")
-    rule = "x passes unchanged, and what norm, sublayer and drop make of it in turn is added"
-    told = {f"this is {text}: {rule}": y for text, y in results.items()}
+    rule = "x must pass unchanged, and drop(sublayer(norm(x))) must be added"
+    told = {f"this is {text}; {rule}": y for text, y in results.items()}
     want = results["x + drop(sublayer(norm(x)))"]
-    seen = f"expected {short(want[0, 0])} at the first position, got {short(got[0, 0])}: {rule}"
+    seen = f"expected {short(want[0, 0])} at the first position, got {short(got[0, 0])}; {rule}"
     require_close(got, want, seen, told)
 
     def reference(x: Tensor) -> Tensor:
@@ -121,18 +121,26 @@ def check_layer_norm_backward(backward: Callable[[Tensor, Tensor, float], Tensor
         return expect_tensor(got, SHAPE, "a tensor", like=x), want
 
     got, want = run(SMALL)
+    deviation = x.std(-1, keepdim=True)
+    y, flat = _centred(x) / deviation, _centred(gradient)
+    unbiased = (flat - y * (gradient * y).mean(-1, keepdim=True)) / deviation
     yield {
+        "the variance divides by d - 1; divide by d": close(got, unbiased),
         "adding a number to all entries of x changes "
-        "nothing, so the gradient must sum to 0": not close(got.sum(-1), 0.0),
+        "nothing, so the gradient must sum to 0 at each position": not close(got.sum(-1), 0.0),
         "stretching x about its mean changes nothing (eps apart), so "
-        "the gradient must be orthogonal to x - mean": not close((got * _centred(x)).sum(-1), 0.0),
+        "the gradient must be orthogonal to x - mean at each position": not close(
+            (got * _centred(x)).sum(-1), 0.0
+        ),
     }
     yield from ("no part along a shift", "no part along a stretch")
 
     seen = f"expected {short(want[0, 0])} at the first position, got {short(got[0, 0])}"
     longer = want * x.std(-1, correction=0, keepdim=True)
-    require_close(got, want, seen, {"the root of variance + eps must divide it": longer})
-    require_close(*run(EPS), f"right for a small eps; with {EPS} it must be added to the variance")
+    divided = "the gradient must be divided by the root of variance + eps"
+    require_close(got, want, seen, {divided: longer})
+    added = f"right for a tiny eps, wrong for eps = {EPS}: add eps to the variance"
+    require_close(*run(EPS), added)
     yield "equal to autograd, for any eps"
 
 
@@ -164,9 +172,17 @@ def _require_norm(
     require_close(others, y.flatten(0, 1)[1:], alone)
 
     halved = f"the mean square is {(d - 1) / d:.3f} = (d_model - 1) / d_model: divide by d_model"
-    square = f"mean square: expected 1, got {y[0, 0].square().mean():.3f}"
+    mean_square = f"{y[0, 0].square().mean():.3f}"
+    square = f"with a gain of 1 the mean square of the output must be 1, got {mean_square}"
     seen = f"{square}; first position: expected {short(want[0, 0])}, got {short(y[0, 0])}"
-    mistakes = {halved: want * ((d - 1) / d) ** 0.5, **mistakes}
+    root = deviation(x).square().mean(-1, keepdim=True).sqrt()
+    mistakes = {
+        halved: want * ((d - 1) / d) ** 0.5,
+        "the squares are summed, not averaged": want / d**0.5,
+        "the root is missing": want / root,
+        "1 is added to the gain": want * 2,
+        **mistakes,
+    }
     require_close(y, want, seen, mistakes, 1e-4)  # leaves room for an eps of its own
     under = f"eps belongs to the {name}, under the root: sqrt({name} + eps)"
     require_close(norm(x, EPS), formula(x, EPS), under)

@@ -12,12 +12,12 @@ from kit.shared.checks import (
     Steps,
     check,
     close,
+    expect,
     expect_tensor,
     normal,
     require,
     require_close,
     require_gradients,
-    short,
 )
 from lib.attention import MultiHeadAttention
 
@@ -58,10 +58,10 @@ def check_merge_heads(merge: Callable[[Tensor], Tensor]) -> Steps:
             "the heads are interleaved number by number; "
             "each head's d_v numbers stay together": heads.permute(0, 2, 3, 1).flatten(2),
         }
-        rows, right = merged.flatten(0, 1), want.flatten(0, 1)
-        i = int((rows != right).any(-1).int().argmax())
-        shown = f"at position {i} expected {short(right[i])}, got {short(rows[i])}"
-        require_close(merged, want, shown, mistakes)
+        first = (merged != want).flatten().int().argmax()
+        at = [int(i) for i in torch.unravel_index(first, want.shape)]
+        told = [_origin(x.flatten()[first], heads) for x in (want, merged)]
+        require_close(merged, want, f"at {at} expected {told[0]}, got {told[1]}", mistakes)
     require_gradients(merge, side_by_side, heads=heads)
     yield from ("each position keeps its own numbers", "heads in their order")
 
@@ -78,14 +78,24 @@ def check_contributions(contribute: Callable[[MultiHeadAttention, Tensor], Tenso
         parts = contribute(layer, x)
         _require_untouched(layer)
         want, bias = contributions_by_loops(layer, x), layer.w_o.bias
-        adds_up = close(expect_tensor(parts, want.shape).sum(1), want.sum(1))
-        each = "they add up, but are not head_i W_i^O: check which columns of w_o.weight are whose"
-        all_in_all = "the parts and the bias of W^O must add up to layer(x)"
+        total = expect_tensor(parts, want.shape).sum(1)
+        each = (
+            "they add up, but part i is not head_i W_i^O: are these the parts of the single heads, "
+            "in the order of the heads?"
+        )
+        all_in_all = (
+            "the parts and the bias of W^O must add up to layer(x): which columns of w_o.weight "
+            "belong to which head?"
+        )
         mistakes = {
             "the bias of W^O is in every part, so it counts once for each head": want + bias,
             "the bias of W^O is shared out; it belongs to no head": want + bias / layer.n_heads,
+            "the bias of W^V is missing": want - _of_value_bias(layer)[:, None],
         }
-        require_close(parts, want, each if adds_up else all_in_all, mistakes)
+        whole = "the parts alone already add up to layer(x): the bias of W^O belongs to no head"
+        adds_up = {each: close(total, want.sum(1)), whole: close(total, want.sum(1) + bias)}
+        otherwise = next((told for told, so in adds_up.items() if so), all_in_all)
+        require_close(parts, want, otherwise, mistakes)
     yield from ("they add up to layer(x)", "each one is head_i W_i^O")
 
 
@@ -101,28 +111,37 @@ def check_keep_heads(
     x = normal(2, 5, 7)
     for kept in ((0, 2), (1,), (2, 1, 0)):
         layer, n = _layer(), len(kept)
-        small = keep(layer, kept)
+        small = expect(keep(layer, kept), MultiHeadAttention, "a MultiHeadAttention")
         _require_untouched(layer)
-        is_layer = isinstance(small, MultiHeadAttention)
-        require(is_layer, f"expected a MultiHeadAttention, got {type(small).__name__}")
         require(small.n_heads == n, f"expected {n} heads, got {small.n_heads}")
         old, new = (dict(each.named_parameters()) for each in (layer, small))
         for name, like in _layer(n).named_parameters():
-            got, size = tuple(new[name].shape) if name in new else None, tuple(like.shape)
-            widths = "a head keeps its width: give d_k and d_v, or d_model / n_heads makes it wider"
-            require(got == size, f"expected {name} of shape {size}, got {got}; {widths}")
+            require(name in new, f"the new layer has no {name}; the old one has")
+            got, size = tuple(new[name].shape), tuple(like.shape)
+            pass_both = (
+                "each head keeps its d_k and d_v: pass both, or the layer takes d_model / n_heads"
+            )
+            require(got == size, f"expected {name} of shape {size}, got {got}; {pass_both}")
         parts, bias = contributions_by_loops(layer, x), layer.w_o.bias
         first = {f"asked to keep {kept}, it keeps the first {n}": parts[:, :n].sum(1) + bias}
         strange = [name for name in new if not torch.isin(new[name].double(), old[name]).all()]
         right = f"the output must be that of heads {kept} and the bias of W^O, nothing else; "
-        why = f"{strange} have numbers that no head of the old layer has: copy weights and biases"
-        order = "the heads must come in one order in all four matrices"
+        numbers = f"numbers in {', '.join(strange)} do not come from the old layer"
+        why = f"{numbers}: copy weights and biases"
+        order = "all four matrices must be split into the same heads, in the same order"
         want = parts[:, list(kept)].sum(1) + bias
         require_close(small.double()(x), want, right + (why if strange else order), first)
         stores = {parameter.untyped_storage().data_ptr() for parameter in old.values()}
         shared = [name for name in new if new[name].untyped_storage().data_ptr() in stores]
-        yield {f"the new layer shares {shared} with the old one: clone what you keep": bool(shared)}
+        names = ", ".join(shared)
+        yield {f"the new layer shares {names} with the old one: clone what you keep": bool(shared)}
     yield from ("as small as it should be", "the kept heads work as before")
+
+
+def _origin(number: Tensor, heads: Tensor) -> str:
+    """Where a number stands in heads that repeat none, or the number itself."""
+    places = (heads == number).nonzero().tolist()
+    return f"heads{places[0]}" if places else f"{number.item():.4g}"
 
 
 def _layer(n_heads: int = 3) -> MultiHeadAttention:
@@ -134,7 +153,13 @@ def _layer(n_heads: int = 3) -> MultiHeadAttention:
     return layer.double()
 
 
+def _of_value_bias(layer: MultiHeadAttention) -> Tensor:
+    """What the bias of W^V adds to the output through each head (heads, d_out)."""
+    biases, w_o = layer.w_v.bias.chunk(layer.n_heads), layer.w_o.weight.T.chunk(layer.n_heads)
+    return torch.stack([bias @ w for bias, w in zip(biases, w_o, strict=True)])
+
+
 def _require_untouched(layer: MultiHeadAttention) -> None:
     for name, tensor in _layer(layer.n_heads).state_dict().items():
         same = torch.equal(layer.state_dict()[name], tensor)
-        require(same, f"the old layer was changed: {name}; work on a copy")
+        require(same, f"the layer that was given was changed: {name}; work on a copy")

@@ -19,6 +19,7 @@ from kit.shared.checks import (
     require,
     require_close,
     require_gradients,
+    shown,
 )
 
 # (batch, time, d_x, d_k, d_v). With all alike, a wrong transpose raises no error, so this is first.
@@ -62,7 +63,7 @@ def check_equivariance_gap(
     Shapes: x (time, d); order (time,), a permutation of the positions; function keeps the axes.
     """
     x = normal(5, 3)
-    order = torch.tensor([2, 0, 1, 4, 3])  # the first three form a circle: not its own inverse
+    order = torch.tensor([1, 2, 3, 0, 4])  # a circle of four: not its own inverse
     place = torch.arange(5.0, dtype=torch.float64)[:, None]
     doubled, summed = (lambda x: 2 * x), (lambda x: x.cumsum(0))
     for function in (doubled, summed, lambda x: x * place, lambda x: -x * place):
@@ -72,10 +73,14 @@ def check_equivariance_gap(
         got = torch.as_tensor(answer, dtype=torch.float64).squeeze()
         require(got.numel() == 1, f"expected one number, got {got.numel()} of them")
         mistakes = {
-            "compare f(P x) with P f(x), where both sides use the same order: comparing "
-            "with f(x) would ask for invariance": (after - before).abs().max(),
-            "the gap of a map that minds the order is not 0: f must see x[order]": 0.0,
-            "too low counts like too high: abs is missing": (after - before[order]).max(),
+            "this compares with f(x), which asks for invariance: compare with f(x)[order]": (
+                (after - before).abs().max()
+            ),
+            "the right side is f(x)[inverse]: use the same order on both sides": (
+                (after - before[order.argsort()]).abs().max()
+            ),
+            "the gap of a map that depends on the order is not 0: f must see x[order]": 0.0,
+            "a negative difference counts too: abs is missing": (after - before[order]).max(),
         }
         otherwise = f"expected {largest:.4f}, the largest entry of |f(P x) - P f(x)|, got {got:.4f}"
         require_close(got, largest, otherwise, mistakes)
@@ -92,14 +97,13 @@ def check_reversing_weights(make: Callable[[int, int], tuple[Tensor, Tensor, Ten
     """
     for n_letters, n in WORDS:
         answer, width = make(n_letters, n), n_letters + n
-        is_some = isinstance(answer, tuple | list | Tensor)
-        got = f"{type(answer).__name__} of {len(answer)}" if is_some else answer
-        require(is_parts(answer, 3, Tensor), f"expected three matrices w_q, w_k, w_v, got {got}")
+        three = f"expected three matrices w_q, w_k, w_v, got {shown(answer)}"
+        require(is_parts(answer, 3, Tensor), three)
         w_q, w_k, w_v = (expect_tensor(w, w.shape, like=torch.eye(1)).double() for w in answer)
         require(
             w_q.shape == w_k.shape == (width, *w_q.shape[-1:]) and w_v.shape == (width, n_letters),
-            f"expected matrices of {width} rows, w_q and w_k equally wide and w_v {n_letters} "
-            f"wide, got {[tuple(w.shape) for w in answer]}",
+            f"expected w_q and w_k of shape ({width}, d_k) and w_v of shape ({width}, "
+            f"{n_letters}), got {', '.join(str(tuple(w.shape)) for w in answer)}",
         )
         letters = torch.randint(n_letters, (20, n), generator=torch.Generator().manual_seed(n))
         x = torch.cat([torch.eye(n_letters)[letters], torch.eye(n).expand(20, n, n)], -1).double()
@@ -107,11 +111,16 @@ def check_reversing_weights(make: Callable[[int, int], tuple[Tensor, Tensor, Ten
         for word, rows, said in zip(letters, weights, (weights @ x @ w_v).argmax(-1), strict=True):
             i = int(rows.flip(1).diagonal().argmin())
             yield {
-                "position i must look at position n - 1 - i with a weight near 1; in a word of "
+                "the weights are not finite: the numbers in w_q and w_k are too large": (
+                    not rows.isfinite().all()
+                ),
+                "position i must look at position n - 1 - i with a weight above 0.99; in a word of "
                 f"{n} letters position {i} gives it only {rows[i, n - 1 - i].item():.2f} and looks "
                 f"most at position {int(rows[i].argmax())}": not rows[i, n - 1 - i] > 0.99,
-                f"the letters {word.tolist()} came out as {said.tolist()}: the "
-                "value of a position must be its letter": not torch.equal(said, word.flip(0)),
+                f"the letters {word.tolist()} came out as {said.tolist()}, not as "
+                f"{word.flip(0).tolist()}: the value of a position must be its letter": (
+                    not torch.equal(said, word.flip(0))
+                ),
             }
     yield from (
         "each position looks at its mirror image",

@@ -27,6 +27,7 @@ def check_last_states(pick: Callable[[Tensor, Tensor], Tensor]) -> Steps:
     Shapes: states (batch, time, d_hidden), lengths (batch,); returns (batch, d_hidden).
     """
     states, lengths, rows = normal(5, 7, 2), torch.tensor(LENGTHS), range(5)
+    otherwise = "row b must be states[b, lengths[b] - 1]"
     late = states[rows, lengths.clamp(max=6)]
     mistakes = {
         "this is the state at the end of the padding: a sequence "
@@ -34,9 +35,10 @@ def check_last_states(pick: Callable[[Tensor, Tensor], Tensor]) -> Steps:
         "this is one too late: the last of n tokens has index n - 1": late,
         "this is one too early: the last of n tokens has index n - 1": states[rows, lengths - 2],
     }
-    otherwise = "row b must be states[b, lengths[b] - 1]"
     picked = expect_tensor(pick(states, lengths), (5, 2))
     require_close(picked, states[rows, lengths - 1], otherwise, mistakes)
+    fewer = expect_tensor(pick(states[:3], lengths[:3]), (3, 2))
+    require_close(fewer, picked[:3], otherwise)
     yield "the state at each true length"
 
     require_gradients(
@@ -57,14 +59,18 @@ def check_shift_right(shift: Callable[[Tensor], Tensor]) -> Steps:
     expected = [[BOS, 7, 5, 9, 11], [BOS, 8, 6, PAD, PAD], [BOS, PAD, PAD, PAD, PAD]]
     target_out = torch.tensor(said)
     rows = expect_tensor(shift(target_out), (3, 5), like=target_out).tolist()
+    i = next((i for i, row in enumerate(rows) if row[0] != BOS), 0)
     yield {
         "not shifted: the decoder would read at each step the very word that it must say": rows
         == said,
-        f"every row must start with BOS, which is {BOS}": any(row[0] != BOS for row in rows),
+        "shifted to the left: each word must come one step later": all(
+            row[:-1] == words[1:] for row, words in zip(rows, said, strict=True)
+        ),
+        f"row {i} starts with {rows[i][0]}, not with BOS, which is {BOS}": rows[i][0] != BOS,
         f"expected {expected[0]} from {said[0]}, got {rows[0]}": rows[0] != expected[0],
         "EOS must not be read: nothing is to be said after it. In a shorter row it is followed by "
-        "padding, so it is not at the end that "
-        "you cut off; put PAD in its place": any(EOS in row for row in rows),
+        "padding, so dropping the last column "
+        "does not remove it; put PAD in its place": any(EOS in row for row in rows),
         f"expected rows {expected}, got {rows}": rows != expected,
     }
     yield from ("each row starts with BOS", "each word comes one step later", "no EOS is read")
@@ -83,9 +89,12 @@ def check_lstm_step(step: Callable[..., tuple[Tensor, Tensor]]) -> Steps:
         x, h, c, W, U, b = inputs
         right_h, right_c = torch.lstm_cell(x, (h, c), W, U, b, 0 * b)
         pair = expect_pair(step(*inputs), "two tensors, the new h and the new c")
-        new_h, new_c = (expect_tensor(part, (7, n)) for part in pair)
+        new_h, new_c = (
+            expect_tensor(part, (7, n), hint=f" for the new {name}")
+            for part, name in zip(pair, "hc", strict=True)
+        )
         swapped = close(new_h, right_c) and close(new_c, right_h)
-        yield {"h and c are swapped: h is what other layers see": swapped}
+        yield {"h and c are swapped: return the new h first": swapped}
         require_close(
             new_c,
             right_c,

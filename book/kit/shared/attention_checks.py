@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from kit.shared.checks import (
+    CheckFailed,
     Steps,
     check,
     expect_tensor,
@@ -74,7 +75,7 @@ def require_attention(
     scores = products / d_k**0.5
     widths |= {"d_v": value.shape[-1], "the number of queries": query.shape[-2]}
     widths |= {"the number of keys": key.shape[-2]}
-    scales = {"divided by nothing": 1, "divided by d_k itself": d_k, "multiplied": d_k**-0.5}
+    scales = {"not divided": 1, "divided by d_k itself": d_k, "multiplied": d_k**-0.5}
     scales |= {f"divided by the root of {name}": size**0.5 for name, size in widths.items()}
     wrong = {how: (products / scale).softmax(-1) for how, scale in scales.items()}
     root = "divide by the root of d_k, the last axis"
@@ -84,6 +85,9 @@ def require_attention(
         f"the softmax runs over the queries; {keys}": scores.softmax(-2),
         f"the softmax runs over the batch; {keys}": scores.softmax(0),
         "the scores are used as weights; a softmax over the keys is missing": scores,
+        "the weights are divided after the softmax; divide the scores before it": (
+            products.softmax(-1) / d_k**0.5
+        ),
     }
     if query.shape[-2] == key.shape[-2]:
         swapped = "queries and keys are swapped: row i of the scores belongs to query i"
@@ -92,8 +96,15 @@ def require_attention(
         mixed = "sequences of the batch mix: .T reverses all three axes, the batch too; swap the "
         mixed += "last two with key.transpose(-2, -1)"
         weights[mixed] = (query @ key.permute(2, 1, 0) / d_k**0.5).softmax(-1)
+    results = {name: wrong @ value for name, wrong in weights.items()}
+    if key.dim() == 3:
+        q, k, v = (x.flatten(0, 1) for x in (query, key, value))
+        joined = (q @ k.T / d_k**0.5).softmax(-1) @ v
+        results["the softmax runs over the keys of all sequences of the batch"] = joined.view_as(
+            want
+        )
     off = f"{otherwise}, got an output that is off by {(got - want).abs().max().item():.2g}"
-    require_close(got, want, off, {name: wrong @ value for name, wrong in weights.items()})
+    require_close(got, want, off, results)
 
 
 @check("attention")
@@ -108,11 +119,13 @@ def check_attention(attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Steps
     yield f"equals the loops on {len(SIZES)} shapes, with d_v unlike d_k"
 
     many = [torch.stack([x, 1 - 2 * x]) for x in draw(*SIZES[0])]
-    alone = (
-        "with a batch axis in front, each sequence must be worked on alone; transpose the "
-        "last two axes only: key.transpose(-2, -1)"
-    )
-    require_attention(attend(*many), *many, otherwise=alone)
+    try:
+        output = attend(*many)
+    except CheckFailed as error:
+        hint = "with a batch axis in front, transpose the last two axes only: key.transpose(-2, -1)"
+        raise CheckFailed(f"{error}; {hint}") from error
+    alone = "with a batch axis in front, expected the attention of each sequence by its own keys "
+    require_attention(output, *many, otherwise=f"{alone}and values")
     yield "sequences of a batch do not mix"
 
     named = dict(zip(("query", "key", "value"), draw(*SIZES[0]), strict=True))

@@ -222,7 +222,7 @@ def require_kind(got: Tensor, like: Tensor) -> None:
 
 def _kind(x: Tensor) -> str:
     if x.is_floating_point() or x.is_complex():
-        return "numbers with a fraction"
+        return "floating-point numbers"
     return "True and False" if x.dtype == torch.bool else "whole numbers"
 
 
@@ -237,7 +237,7 @@ def require_gradients(
     leaves = [x.clone().requires_grad_() for x in inputs.values()]
     want = torch.autograd.grad(reference(*leaves).square().sum(), leaves)
     output = function(*leaves)
-    require(output.requires_grad, "no gradient: the output is cut off from the inputs")
+    require(output.requires_grad, "no gradient: the output is detached from the inputs")
     got = torch.autograd.grad(output.square().sum(), leaves, allow_unused=True)
     for name, ours, theirs in zip(inputs, got, want, strict=True):
         wrong = f"the gradient of {name} is wrong or missing"
@@ -272,12 +272,12 @@ def close(a: object, b: Tensor | float, tolerance: float = TOLERANCE) -> bool:
 def expect(value: Any, kind: Any, what: str) -> Any:
     """Return the answer if it is of that type; True and False are no numbers."""
     is_kind = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-    require(is_kind, f"expected {what}, got {_shown(value)}")
+    require(is_kind, f"expected {what}, got {shown(value)}")
     return value
 
 
-def _shown(value: Any) -> str:
-    """A value as a message shows it: of a tensor the shape, of a long text the beginning."""
+def shown(value: Any) -> str:
+    """Return a value as a message shows it: the shape of a tensor, the beginning of a long text."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
     if isinstance(value, list | tuple):
@@ -297,7 +297,7 @@ def expect_tensor(
     Args: what, the words for it; hint, what a wrong shape means; like, a tensor whose kind of
         numbers (float, whole or boolean) and device it must have.
     """
-    expect(output, Tensor, what or f"a tensor {tuple(shape)}")
+    expect(output, Tensor, what or f"a tensor of shape {tuple(shape)}")
     got = tuple(output.shape)
     require(got == tuple(shape), f"expected an output of shape {tuple(shape)}, got {got}{hint}")
     if like is not None:
@@ -313,7 +313,7 @@ def is_parts(value: Any, count: int, kind: type = object) -> bool:
 
 def expect_pair(value: Any, what: str) -> tuple[Any, Any]:
     """Return the answer as a tuple if it is a pair."""
-    require(is_parts(value, 2), f"expected {what}, got {type(value).__name__}")
+    require(is_parts(value, 2), f"expected {what}, got {shown(value)}")
     return tuple(value)
 
 

@@ -45,10 +45,13 @@ def mean_far_away(query, key, value, width):
     [
         (lambda *inputs: None, "expected a tensor"),
         (mean_far_away, "far from every key the nearest one must take all the weight"),
-        (lambda q, k, v, w: kernel(q, k, v, 1.01 * w), "a kernel that is exp.* these sum to 1$"),
+        (
+            lambda q, k, v, w: kernel(q, k, v, 1.01 * w),
+            "weights sum to 1, but the kernel is not exp",
+        ),
         (
             lambda q, k, v, w: 0.99 * kernel(q, k, v, w),
-            "weights that sum to 1 .* these sum to 0.99",
+            r"the weights of query \d sum to 0.99, not to 1",
         ),
     ],
 )

@@ -23,7 +23,7 @@ def attend(query, keys, W):
         (check_masked_weights, weigh, lambda s, m: weigh(s, m) * 2, "sum to 1"),
         (check_masked_weights, weigh, lambda s, m: weigh(-s, m), "its allowed scores"),
         (check_masked_weights, weigh, lambda s, m: weigh(s, m) / 0, "not finite"),
-        (check_masked_weights, weigh, lambda s, m: m, "expected numbers with a fraction"),
+        (check_masked_weights, weigh, lambda s, m: m, "expected floating-point numbers"),
         (check_bilinear_attention, attend, lambda *_: None, "expected two tensors"),
         (
             check_bilinear_attention,

@@ -32,7 +32,7 @@ def test_the_library_passes():
     [
         (check_greedy_batch, "expected a tensor of tokens, got None"),
         (check_best_ended, "expected the number of a hypothesis, got None"),
-        (check_nucleus, r"expected a tensor \(5,\), got None"),
+        (check_nucleus, r"expected a tensor of shape \(5,\), got None"),
         (check_clipped_precision, "expected a number from 0 to 1, got None"),
     ],
 )

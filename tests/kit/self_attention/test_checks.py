@@ -21,7 +21,7 @@ def attend(x, w_q, w_k, w_v):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda *inputs: None, r"expected a tensor \(4, 4, 4\), got None"),
+        (lambda *inputs: None, r"expected a tensor of shape \(4, 4, 4\), got None"),
         (lambda *inputs: attend(*inputs)[0], "expected an output of shape"),
         (lambda *inputs: 1.01 * attend(*inputs), "expected softmax.*off by"),
         (
@@ -67,8 +67,11 @@ def reversing(n_letters, n, factor=20.0):
     ("answer", "message"),
     [
         (lambda n_letters, n: None, "expected three matrices w_q, w_k, w_v, got None"),
-        (lambda n_letters, n: (torch.ones(n),) * 3, "expected matrices of 11 rows"),
-        (lambda n_letters, n: reversing(n_letters, n, -20.0), "a weight near 1"),
+        (
+            lambda n_letters, n: (torch.ones(n),) * 3,
+            r"w_v of shape \(11, 5\), got \(6,\), \(6,\), \(6,\)",
+        ),
+        (lambda n_letters, n: reversing(n_letters, n, -20.0), "a weight above 0.99"),
         (
             lambda n_letters, n: (*reversing(n_letters, n)[:2], -reversing(n_letters, n)[2]),
             "the value of a position must be its letter",

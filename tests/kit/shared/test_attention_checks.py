@@ -34,7 +34,7 @@ WRONG = {
     ),
     "mixed batch": (
         lambda q, k, v: softmax_mean(scores(q, k if k.dim() == 2 else k.flip(0)), v),
-        "each sequence must be worked on alone",
+        "each sequence by its own keys and values",
     ),
     "over the batch": (
         lambda q, k, v: softmax_mean(scores(q, k), v, dim=0 if k.dim() == 3 else -1),

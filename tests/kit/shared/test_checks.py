@@ -61,7 +61,7 @@ def breaks(x):
     [
         (lambda x: x, "^it is the input$"),
         (lambda x: 3 * x, "^it is no double$"),
-        (lambda x: None, r"^expected a tensor \(3, 5\), got None$"),
+        (lambda x: None, r"^expected a tensor of shape \(3, 5\), got None$"),
         (lambda x: x[0], r"^expected an output of shape \(3, 5\), got \(5,\)$"),
         (in_place, "^argument 1 was changed by your function: work on a copy$"),
         (breaks, "^your function raised AttributeError: .*, in the line: return factor"),
@@ -162,7 +162,7 @@ def test_a_fault_of_the_check_itself_is_not_blamed_on_the_answer(monkeypatch):
 
 def test_kind_device_and_rounding_are_named():
     for got, message in (
-        (torch.zeros(3, 5, dtype=torch.int64), r"expected numbers with a fraction \(torch.float64"),
+        (torch.zeros(3, 5, dtype=torch.int64), r"expected floating-point numbers \(torch.float64"),
         (torch.zeros(3, 5, dtype=torch.bool), "got torch.bool"),
         (X.to("meta"), "expected a tensor on cpu, got meta"),
         (X + 3e-6, "right to the digits of float32 only"),
@@ -199,7 +199,7 @@ def test_true_is_no_number_and_three_parts_are_no_pair():
     assert expect_pair([1, 2], "a pair") == (1, 2)
     with pytest.raises(CheckFailed, match="expected a whole number, got True"):
         expect(True, int, "a whole number")
-    with pytest.raises(CheckFailed, match="expected a pair, got tuple"):
+    with pytest.raises(CheckFailed, match="expected a pair, got a tuple"):
         expect_pair((1, 2, 3), "a pair")
 
 
@@ -212,7 +212,7 @@ def test_gradients_are_those_of_the_reference():
         (lambda a, b: a.detach() * b, "the gradient of a is wrong or missing"),
         (lambda a, b: a * b.detach(), "the gradient of b is wrong or missing"),
         (lambda a, b: 2 * a * b, "the gradient of a is wrong"),
-        (lambda a, b: (a * b).detach(), "cut off"),
+        (lambda a, b: (a * b).detach(), "detached from the inputs"),
     ):
         with pytest.raises(CheckFailed, match=message):
             require_gradients(wrong, product, a=X, b=Y)

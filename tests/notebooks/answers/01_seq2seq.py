@@ -164,7 +164,7 @@ RIGHT = {
         ),
         picked_by_product,
         picked_into(lambda states: torch.empty_like(states[:, 0])),
-        picked_into(lambda states: torch.zeros(5, states.shape[-1])),
+        picked_into(lambda states: torch.zeros(len(states), states.shape[-1])),
         lambda states, lengths: states.gather(
             1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.shape[-1])
         ).squeeze(1),
@@ -209,29 +209,34 @@ WRONG = {
         lambda states, lengths: states[:, 0]: "row b must be",
         lambda states, lengths: states[torch.arange(len(states)), -lengths]: "row b must be",
         lambda states, lengths: states[torch.arange(5), lengths - 1][:, None]: "got (5, 1, 2)",
-        lambda states, lengths: states[torch.arange(5), lengths - 1].detach(): "gradient",
+        lambda states, lengths: states[
+            range(len(states)), lengths - 1
+        ].detach(): "the output is detached from the inputs",
         lambda states, lengths: states[0, lengths - 1]: "row b must be",
         lambda states, lengths: states[:, int(lengths.max()) - 1]: "end of the padding",
         lambda states, lengths: states[torch.arange(5), lengths]: "out of bounds",
         lengths_in_place: "argument 2 was changed",
+        picked_into(lambda states: torch.zeros(5, states.shape[-1])): "(3, 2), got (5, 2)",
     },
     "shift_right": {
         lambda target_out: target_out: "not shifted",
-        lambda target_out: target_out.roll(1, dims=1): "BOS",
-        lambda target_out: F.pad(target_out[:, :-1], (1, 0), value=BOS): "EOS must not be read",
+        lambda target_out: target_out.roll(1, dims=1): "row 0 starts with 2, not with BOS",
+        lambda target_out: F.pad(
+            target_out[:, :-1], (1, 0), value=BOS
+        ): "dropping the last column does not remove it",
         lambda target_out: F.pad(target_out, (1, 0), value=BOS): "got (3, 6)",
-        lambda target_out: F.pad(target_out[:, 1:], (0, 1), value=BOS): "must start with BOS",
+        lambda target_out: F.pad(target_out[:, 1:], (0, 1), value=BOS): "shifted to the left",
         lambda target_out: first_token(BOS)(target_out)[:, :-1]: "got (3, 4)",
         lambda target_out: first_token(BOS)(
             target_out
-        ).tolist(): "expected a tensor (3, 5), got a list of 3",
-        first_token(PAD): "BOS",
-        first_token(EOS): "BOS",
+        ).tolist(): "expected a tensor of shape (3, 5), got a list of 3",
+        first_token(PAD): "row 0 starts with 0, not with BOS",
+        first_token(EOS): "row 0 starts with 0, not with BOS",
         first_token(BOS, where_eos=BOS): "expected rows",
         shifted_into(lambda target_out: torch.zeros(target_out.shape)): "expected whole numbers",
         shifted_over_itself: "got [1, 1, 1, 1, 1]",
         lambda target_out: first_token(BOS)(target_out) * 1.0: "expected whole numbers",
-        masked_by_the_other: "must start with BOS",
+        masked_by_the_other: "row 2 starts with 0, not with BOS",
         shifted_in_place: "argument 1 was changed",
         eos_struck_out_in_place: "argument 1 was changed",
     },
@@ -241,8 +246,8 @@ WRONG = {
         lstm(candidate=torch.sigmoid): "the candidate tanh",
         lstm(squash=lambda c: c): "output * tanh(c')",
         lstm(bias=0): "b is missing",
-        lambda *inputs: lstm()(*inputs)[::-1]: "h and c are swapped",
-        lambda *inputs: lstm()(*inputs)[0]: "the new h and the new c, got Tensor",
+        lambda *inputs: lstm()(*inputs)[::-1]: "h and c are swapped: return the new h first",
+        lambda *inputs: lstm()(*inputs)[0]: "the new h and the new c, got a tensor of shape (7, 5)",
         lstm_old_c: "output * tanh(c')",
         lstm(squash=torch.sigmoid): "output * tanh(c')",
         lambda x, h, c, W, U, b: lstm()(x, h, c, W.T, U, b): "shapes cannot be multiplied",

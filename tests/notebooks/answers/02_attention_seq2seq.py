@@ -34,7 +34,7 @@ def masked_afterwards(scores, mask):
 
 
 def masked_afterwards_and_divided(scores, mask):
-    weights = scores.softmax(-1) * mask  # right as long as the softmax does not underflow
+    weights = scores.softmax(-1) * mask  # the softmax underflows
     return weights / weights.sum(-1, keepdim=True)
 
 
@@ -138,7 +138,6 @@ RIGHT = {
         by_the_formula,
         row_by_row(torch.zeros_like),
         row_by_row(lambda scores: torch.zeros(scores.shape)),
-        masked_afterwards_and_divided,
         by_logsumexp,
         lambda scores, mask: torch.masked.softmax(scores, -1, mask=mask).nan_to_num(),
         lambda scores, mask: F.softmax(torch.where(mask, scores, -torch.inf), dim=1),
@@ -160,33 +159,36 @@ WRONG = {
     "masked_weights": {
         lambda scores, mask: scores.softmax(-1): "the mask was not used",
         masked_afterwards: "masked after the softmax",
-        softmax_with(0.0): "not 0 or some number",
-        softmax_with(-9.0): "not 0 or some number",
-        softmax_with(-1e4): "not 0 or some number",
-        softmax_with(1e-9): "not 0 or some number",
-        softmax_with(-torch.inf, dim=0): "the softmax runs over the last axis",
+        masked_afterwards_and_divided: "row 1 is [nan, nan, nan, nan, nan]",
+        softmax_with(0.0): "not 0 or another finite number",
+        softmax_with(-9.0): "not 0 or another finite number",
+        softmax_with(-1e4): "not 0 or another finite number",
+        softmax_with(1e-9): "not 0 or another finite number",
+        softmax_with(-torch.inf, dim=0): "over the keys, which are the last axis",
         lambda scores, mask: (
             scores.masked_fill(mask, -torch.inf).softmax(-1).nan_to_num()
         ): "the wrong way round",
         with_nan: "a weight is not finite",
-        lambda scores, mask: (scores * mask).softmax(-1): "not 0 or some number",
+        lambda scores, mask: (scores * mask).softmax(-1): "not 0 or another finite number",
         lambda scores, mask: scores.masked_fill(~mask, -torch.inf).exp(): "must sum to 1",
         softmax_inverted: "the wrong way round",
-        quotient_without_shift: "0 / 0",
+        quotient_without_shift: "0 / 0 when all exponentials are 0; row 1 is [nan",
         changes_its_input: "argument 1 was changed",
         changes_the_mask: "argument 2 was changed",
-        lambda scores, mask: mask / mask.sum(-1, keepdim=True): "softmax of its allowed scores",
+        lambda scores, mask: (
+            mask / mask.sum(-1, keepdim=True)
+        ): "softmax of its allowed scores; row 0 is [0.2, 0.2, 0.2, 0.2, 0.2]",
         lambda scores, mask: scores.masked_fill(~mask, -torch.inf): "before the softmax",
     },
     "bilinear_attention": {
         bilinear(q_w_k, dim=0): "runs over the batch",
         bilinear(
             lambda q, k, W: (repeated(q @ W, k)[:, None] * k).sum(-1) / k.shape[-1] ** 0.5
-        ): "e_i = q . W k_i",
+        ): "divided by the root of d_key",
         bilinear(lambda q, k, W: (repeated(q, k)[:, None] * k).sum(-1)): "e_i = q . W k_i",
-        bilinear(lambda q, k, W: q_w_k(q, k, W).tanh()): "e_i = q . W k_i",
+        bilinear(lambda q, k, W: q_w_k(q, k, W).tanh()): "a tanh is around the scores",
         bilinear(lambda q, k, W: (q @ W @ k.sum(0).T).squeeze()[: len(q)]): "e_i = q . W k_i",
-        bilinear(q_w_k, context=lambda q, k, W, a: k.mean(1)): "the context is not",
+        bilinear(q_w_k, context=lambda q, k, W, a: k.mean(1)): "with the keys themselves",
         bilinear(q_w_k, context=lambda q, k, W, a: k.sum(1)): "the context is not",
         bilinear(q_w_k, context=lambda q, k, W, a: repeated(q, k)): "the context is not",
         bilinear(
@@ -194,9 +196,11 @@ WRONG = {
         ): "the context is not",
         lambda q, k, W: (bilinear(q_w_k)(q, k, W)[0], q_w_k(q, k, W)): "these are the scores",
         lambda q, k, W: bilinear(q_w_k)(q, k, W)[::-1]: "the weights come first",
-        lambda q, k, W: bilinear(q_w_k)(q, k, W)[0]: "the context and the weights, got Tensor",
+        lambda q, k, W: bilinear(q_w_k)(q, k, W)[
+            0
+        ]: "the context and the weights, got a tensor of shape (3, 7)",
         softmax_over_one: "an axis of length 1",
-        nothing_squeezed: "got (3, 1, 5)",
+        nothing_squeezed: "got (3, 1, 5) for the weights",
         lambda q, k, W: bilinear(q_w_k)(q, k, W.T): "your function raised",
         lambda q, k, W: bilinear(q_w_k)(q, k, W.mul_(1.0).add_(1)): "argument 3 was changed",
         bilinear(lambda q, k, W: q_w_k(q, k, W).sigmoid()): "e_i = q . W k_i",

@@ -86,6 +86,12 @@ def batch_ignored(query, key, value):
     return attention()(query, key, value)
 
 
+def all_axes_reversed(query, key, value):
+    """What .T does: right for one sequence, and an error for several."""
+    reversed_key = key.permute(*range(key.dim())[::-1])
+    return (query @ reversed_key / math.sqrt(query.shape[-1])).softmax(-1) @ value
+
+
 def mask_of_the_future(query, key, value):
     scores = query @ key.mT / math.sqrt(query.shape[-1])
     later = torch.ones_like(scores, dtype=torch.bool).triu(1)
@@ -177,7 +183,7 @@ RIGHT = {
 }
 WRONG = {
     "my_attention": {
-        attention(lambda q, k, v: 1): "divided by nothing",
+        attention(lambda q, k, v: 1): "the scores are not divided",
         attention(lambda q, k, v: q.shape[-1]): "d_k itself",
         attention(lambda q, k, v: math.sqrt(q.shape[-2])): "the root of the number of queries",
         attention(lambda q, k, v: math.sqrt(k.shape[-2])): "the root of the number of keys",
@@ -187,8 +193,9 @@ WRONG = {
         attention(dim=-2): "over the queries",
         attention(dim=0): "over the queries",
         no_softmax: "a softmax over the keys is missing",
-        scaled_after_softmax: "expected softmax(Q K^T / sqrt(d_k)) V",
-        batch_ignored: "each sequence must be worked on alone",
+        scaled_after_softmax: "divided after the softmax",
+        batch_ignored: "each sequence by its own keys and values",
+        all_axes_reversed: "transpose the last two axes only",
         mask_of_the_future: "expected softmax(Q K^T / sqrt(d_k)) V",
         lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1): "got (5, 7)",
         lambda q, k, v: attention()(q, k, v).detach(): "no gradient",
@@ -199,20 +206,20 @@ WRONG = {
     "my_kernel_attention": {
         quotient: "0 / 0",
         lambda *inputs: quotient(*inputs).nan_to_num(): "far from every key the nearest",
-        lambda *inputs: quotient(*inputs, least=1e-9): "weights that sum to 1",
-        no_normalising: "weights that sum to 1",
+        lambda *inputs: quotient(*inputs, least=1e-9): "the weights of query 3 sum to 0.977",
+        no_normalising: "not to 1",
         kernel(lambda q, k, w: squares(q, k) / w**2): "the factor 2 is missing",
         kernel(lambda q, k, w: squares(q, k) / (2 * w)): "the width is not squared",
         kernel(lambda q, k, w: squares(q, k).sqrt() / (2 * w**2)): "the distance is not squared",
-        kernel(lambda q, k, w: squares(q, k).sqrt() / w): "a kernel that is exp(",
-        kernel(lambda q, k, w: (q[:, None] - k).abs().sum(-1) / w): "a kernel that is exp(",
+        kernel(lambda q, k, w: squares(q, k).sqrt() / w): "the kernel is not exp(",
+        kernel(lambda q, k, w: (q[:, None] - k).abs().sum(-1) / w): "the kernel is not exp(",
         kernel(
             lambda q, k, w: (q[:, None] - k).square().mean(-1) / (2 * w**2)
-        ): "a kernel that is exp(",
-        kernel(lambda q, k, w: -squares(q, k) / (2 * w**2)): "a kernel that is exp(",
-        kernel(lambda q, k, w: -q @ k.T / w**2): "a kernel that is exp(",
+        ): "the mean of the squares",
+        kernel(lambda q, k, w: -squares(q, k) / (2 * w**2)): "the sign is missing",
+        kernel(lambda q, k, w: -q @ k.T / w**2): "the kernel is not exp(",
         kernel(lambda q, k, w: squares(q, k) / (2 * w**2), dim=0): "over the queries",
-        divided_by_the_total: "weights that sum to 1",
+        divided_by_the_total: "not to 1",
         lambda q, k, v, w: by_distance(q, k, v, w).T: "got (3, 5)",
         divides_in_place: "argument 1 was changed",
     },

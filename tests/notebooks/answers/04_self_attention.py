@@ -191,7 +191,7 @@ RIGHT = {
 WRONG = {
     "my_self_attention": {
         layer(transpose=lambda key: key.permute(2, 1, 0)): ".T",
-        layer(scale=lambda x, w_q, w_v: 1): "divided by nothing",
+        layer(scale=lambda x, w_q, w_v: 1): "the scores are not divided",
         layer(scale=lambda x, w_q, w_v: w_q.shape[1] ** 2): "d_k itself",
         layer(scale=lambda x, w_q, w_v: x.shape[-1]): "the root of d_x",
         layer(scale=lambda x, w_q, w_v: x.shape[1]): "the root of the number of queries",
@@ -205,18 +205,22 @@ WRONG = {
             (x @ w_v).mean(1, keepdim=True).expand_as(x @ w_v)
         ): "expected softmax(Q K^T / sqrt(d_k)) V",
         lambda x, w_q, w_k, w_v: layer()(x.detach(), w_q, w_k, w_v): "the gradient of x",
-        all_sentences_as_one: "expected softmax(Q K^T / sqrt(d_k)) V",
+        all_sentences_as_one: "the keys of all sequences of the batch",
         lambda x, *matrices: x + layer()(x, *matrices): "expected softmax(Q K^T / sqrt(d_k)) V",
         doubled_in_place: "argument 1 was changed",
         scaled_in_place: "argument 2 was changed",
     },
     "equivariance_gap": {
-        lambda f, x, order: (f(x[order]) - f(x)).abs().max().item(): "ask for invariance",
+        lambda f, x, order: (
+            (f(x[order]) - f(x)).abs().max().item()
+        ): "compares with f(x), which asks for invariance",
         lambda f, x, order: (
             (f(x[order]) - f(x)[order.argsort()]).abs().max().item()
-        ): "the same order",
+        ): "the right side is f(x)[inverse]",
         lambda f, x, order: (f(x)[order] - f(x)[order]).abs().max().item(): "f must see x[order]",
-        lambda f, x, order: (f(x[order]) - f(x)[order]).max().item(): "abs is missing",
+        lambda f, x, order: (
+            (f(x[order]) - f(x)[order]).max().item()
+        ): "a negative difference counts too",
         lambda f, x, order: (f(x[order]) - f(x)[order]).abs().mean().item(): "the largest entry",
         lambda f, x, order: (f(x[order]) - f(x)[order]).abs().sum().item(): "the largest entry",
         lambda f, x, order: (f(x[order]) - f(x)[order]).norm().item(): "the largest entry",
@@ -232,24 +236,24 @@ WRONG = {
     "reversing_weights": {
         reversing(factor=1.0): "gives it only 0.35",
         reversing(flip=False): "looks most at position 0",
-        reversing(swap_value=True): "value of a position must be its letter",
+        reversing(swap_value=True): "not as [2, 4, 2, 3, 1, 0]: the value of a position",
         reversing(by_letter=True): "position i must look at position n - 1 - i",
-        reversing(factor=1e40): "nan",
+        reversing(factor=1e40): "the weights are not finite",
         one_to_the_left: "looks most at position 1",
-        lambda n_letters, n: torch.eye(n_letters + n): "w_v, got Tensor of 11",
-        lambda n_letters, n: reversing()(n_letters, n)[:2]: "w_v, got tuple of 2",
+        lambda n_letters, n: torch.eye(n_letters + n): "w_v, got a tensor of shape (11, 11)",
+        lambda n_letters, n: reversing()(n_letters, n)[:2]: "w_v, got a tuple of 2",
         lambda n_letters, n: (
             torch.eye(n),
             torch.eye(n),
             torch.eye(n),
-        ): "expected matrices of 11 rows",
-        lambda n_letters, n: reversing()(n, n_letters): "expected matrices of 11 rows",
+        ): "w_v of shape (11, 5), got (6, 6), (6, 6), (6, 6)",
+        lambda n_letters, n: reversing()(n, n_letters): "got (11, 5), (11, 5), (11, 6)",
         lambda n_letters, n: tuple(
             w.round().long() for w in reversing()(n_letters, n)
         ): "got torch.int64",
         other_alphabet: "value of a position must be its letter",
         lambda n_letters, n: [
             w.T for w in reversing()(n_letters, n)
-        ]: "expected matrices of 11 rows",
+        ]: "got (6, 11), (6, 11), (5, 11)",
     },
 }

@@ -319,16 +319,18 @@ WRONG = {
         lambda heads: heads.reshape(heads.shape[0], heads.shape[2], -1): "the positions are mixed",
         lambda heads: heads.permute(0, 2, 3, 1).flatten(2): "interleaved",
         lambda heads: torch.stack(heads.unbind(1), -1).flatten(2): "interleaved",
-        lambda heads: heads.flip(1).transpose(1, 2).flatten(2): "expected [0.0, 1.0",
+        lambda heads: heads.flip(1).transpose(1, 2).flatten(2): (
+            "at [0, 0, 0] expected heads[0, 0, 0, 0], got heads[0, 2, 0, 0]"
+        ),
         lambda heads: heads.mean(1): "got (2, 5, 7)",
         lambda heads: heads.sum(1): "got (2, 5, 7)",
         lambda heads: heads.transpose(1, 2): "got (2, 5, 3, 7)",
         lambda heads: torch.cat(list(heads.unbind(1)), dim=1): "got (2, 15, 7)",
         lambda heads: heads.detach().transpose(1, 2).flatten(2): "no gradient",
         lambda heads: heads.permute(2, 0, 1, 3).reshape(heads.shape[0], heads.shape[2], -1): (
-            "at position 1"
+            "at [0, 1, 0] expected heads[0, 0, 1, 0], got heads[1, 0, 0, 0]"
         ),
-        lambda heads: tuple(heads.unbind(1)): "expected a tensor (2, 5, 21)",
+        lambda heads: tuple(heads.unbind(1)): "expected a tensor of shape (2, 5, 21)",
         swapped_in_place: "argument 1 was changed",
         doubled_in_place: "argument 1 was changed",
     },
@@ -336,35 +338,39 @@ WRONG = {
         lambda layer, x: layer(x): "got (2, 5, 13)",
         lambda layer, x: parts(layer, x, bias=1.0): "counts once for each head",
         lambda layer, x: parts(layer, x, bias=1 / layer.n_heads): "the bias of W^O is shared out",
-        lambda layer, x: parts(layer, x, rows=False): "must add up to layer(x)",
-        lambda layer, x: parts(layer, x).flip(1): "not head_i W_i^O",
-        lambda layer, x: layer(x)[:, None].expand(-1, 3, -1, -1) / 3: "must add up to layer(x)",
+        lambda layer, x: parts(layer, x, rows=False): "which columns of w_o.weight",
+        lambda layer, x: parts(layer, x).flip(1): "in the order of the heads?",
+        lambda layer, x: (
+            layer(x)[:, None].expand(-1, 3, -1, -1) / 3
+        ): "the parts alone already add up",
         lambda layer, x: parts(layer, x).transpose(1, 2): "got (2, 5, 3, 13)",
         heads_alone: "got (2, 3, 5, 5)",
         three_heads: "your function raised",
         looked_at: "must add up to layer(x)",
-        lambda layer, x: list(parts(layer, x).unbind(1)): "expected a tensor (2, 3, 5, 13)",
-        value_bias_forgotten: "must add up to layer(x)",
-        parts_by_switching_off(put_back=False): "the old layer was changed: w_o.weight",
+        lambda layer, x: list(
+            parts(layer, x).unbind(1)
+        ): "expected a tensor of shape (2, 3, 5, 13)",
+        value_bias_forgotten: "the bias of W^V is missing",
+        parts_by_switching_off(put_back=False): "the layer that was given was changed: w_o.weight",
         centred_in_place: "argument 2 was changed",
     },
     "keep_heads": {
-        switched_off: "the old layer was changed: w_o.weight",
-        cut_in_place: "the old layer was changed: w_q.weight",
+        switched_off: "the layer that was given was changed: w_o.weight",
+        cut_in_place: "the layer that was given was changed: w_q.weight",
         zeros_in_a_copy: "expected 2 heads, got 3",
-        of_equal_width: "a head keeps its width",
+        of_equal_width: "pass both, or the layer takes d_model / n_heads",
         lambda layer, kept: pruned(layer, kept, pick=False): "keeps the first 2",
-        lambda layer, kept: pruned(layer, kept, bias=False): "w_v.bias'] have numbers that no head",
+        lambda layer, kept: pruned(layer, kept, bias=False): "w_k.bias, w_v.bias do not come",
         lambda layer, kept: pruned(
             layer, kept, output=False
-        ): "w_o.weight'] have numbers that no head",
-        lambda layer, kept: pruned(layer, kept, inputs="qk"): "w_v.weight",
+        ): "numbers in w_o.weight do not come from the old layer",
+        lambda layer, kept: pruned(layer, kept, inputs="qk"): "numbers in w_v.weight, w_v.bias",
         others: "expected 2 heads, got 1",
-        mixed_order: "in one order in all four matrices",
-        output_scaled: "w_o.weight'] have numbers",
-        bias_in_proportion: "w_o.bias'] have numbers",
+        mixed_order: "the same heads, in the same order",
+        output_scaled: "numbers in w_o.weight do not come",
+        bias_in_proportion: "numbers in w_o.bias do not come",
         lambda layer, kept: pruned(layer, kept).forward: "expected a MultiHeadAttention, got ",
-        without_biases: "expected w_q.bias of shape (22,), got None",
-        shared_bias: "shares ['w_o.bias']",
+        without_biases: "the new layer has no w_q.bias; the old one has",
+        shared_bias: "shares w_o.bias with",
     },
 }

@@ -191,29 +191,39 @@ WRONG = {
     "masked_softmax": {
         scores_overwritten: "argument 1 was changed",
         mask_overwritten: "argument 2 was changed",
-        lambda scores, mask: filled(scores, mask, scores.min().item() - 10) * mask: "row 3 in",
-        lambda scores, mask: mask / mask.sum(-1, keepdim=True).clamp(min=1): "row 0 in",
-        renormalised: "row 3 in",  # 0 / 0 where the masked scores are far above
-        exponentials: "row 3 in",  # overflow
-        lambda scores, mask: filled(scores, mask, -1e4) * mask: "row 3 in",
-        lambda scores, mask: scores.softmax(-1) * mask: "row 0 in",
-        lambda scores, mask: (scores * mask).softmax(-1): "row 0 in",  # a score of 0 has weight e^0
-        lambda scores, mask: filled(scores, mask, -1e9): "row 2 in",  # uniform in an empty row
-        lambda scores, mask: filled(scores, mask, -torch.inf): "row 2 in",  # NaN in an empty row
-        lambda scores, mask: filled(scores, mask, -torch.inf) * mask: "row 2 in",  # 0 * NaN
+        lambda scores, mask: filled(scores, mask, scores.min().item() - 10) * mask: "row 3, scores",
+        lambda scores, mask: mask / mask.sum(-1, keepdim=True).clamp(min=1): "row 0, scores",
+        # 0 / 0 where the masked scores are far above
+        renormalised: "row 3, scores [-20000.0, 9.0, 9.0], mask [True, False, False], in torch.f",
+        exponentials: "row 3, scores",  # overflow
+        lambda scores, mask: filled(scores, mask, -1e4) * mask: "row 3, scores",
+        lambda scores, mask: scores.softmax(-1) * mask: "masked after the softmax",
+        lambda scores, mask: (scores * mask).softmax(
+            -1
+        ): "row 0, scores",  # a score of 0 has weight e^0
+        lambda scores, mask: filled(
+            scores, mask, -1e9
+        ): "an allowed key is all 0",  # uniform in an empty row
+        lambda scores, mask: filled(
+            scores, mask, -torch.inf
+        ): "row 2, scores",  # NaN in an empty row
+        lambda scores, mask: filled(scores, mask, -torch.inf) * mask: "row 2, scores",  # 0 * NaN
         lambda scores, mask: filled(scores, mask, -1e9) * mask: "in torch.float16",
-        lambda scores, mask: filled(scores, mask, -100.0) * mask: "row 3 in",
-        lambda scores, mask: filled(scores, ~mask, -torch.inf).nan_to_num(): "row 0 in",  # inverted
+        lambda scores, mask: filled(scores, mask, -100.0) * mask: "row 3, scores",
+        lambda scores, mask: filled(scores, ~mask, -torch.inf).nan_to_num(): "the wrong way round",
+        lambda scores, mask: filled(scores, ~mask, -torch.inf): "the wrong way round",
         lambda scores, mask: filled(
             scores + additive_mask(mask, scores.dtype), mask, 0
-        ): "row 0 in",
+        ): "row 0, scores",
         lambda scores, mask: (
             (scores + additive_mask(mask, scores.dtype)).softmax(-1).nan_to_num()
         ): "NaN in the gradient",
         lambda scores, mask: (
             scores.masked_fill(~mask, -torch.inf).softmax(0).nan_to_num()
-        ): "row 0 in",
-        lambda scores, mask: in_float32(scores, mask).detach(): "no gradient",
+        ): "the softmax runs over the queries",
+        lambda scores, mask: in_float32(
+            scores, mask
+        ).detach(): "the weights are detached from the scores",
     },
     "prefix_mask": {
         prefix_in_place: "argument 1 was changed",
@@ -227,7 +237,7 @@ WRONG = {
         lambda lengths, n: ~(causal_mask(n) | padding_mask(lengths, n)): "wrong way round",
         lambda lengths, n: (causal_mask(n) | padding_mask(lengths, n)).float(): "bool",
         lambda lengths, n: (causal_mask(n) | padding_mask(lengths, n)).int(): "bool",
-        lambda lengths, n: (causal_mask(n) | padding_mask(lengths, n)).mT: "rows are queries",
+        lambda lengths, n: (causal_mask(n) | padding_mask(lengths, n)).mT: "is transposed",
         lambda lengths, n: causal_mask(n) | padding_mask(lengths + 1, n): "key 3: expected False",
         lambda lengths, n: causal_mask(n) | padding_mask(lengths, n).mT: "key 3: expected False",
         lambda lengths, n: prefix_blocks(
@@ -252,7 +262,7 @@ WRONG = {
         ): "wrong way round",
         lambda document: (
             same_document(document) & causal_mask(document.shape[1]).T
-        ): "rows are queries",
+        ): "the mask is transposed",
         lambda document: same_document(document).tril(-1): "key 0: expected True",  # not itself
         lambda document: (
             document[:, :, None] >= document[:, None]

@@ -269,7 +269,9 @@ WRONG = {
         rms_gain_changed: "argument 2 was changed",
         rms_axis_lost: "RuntimeError",
         lambda x, gain, eps: F.normalize(x, dim=-1) * x.shape[-1] ** 0.5 * gain: "under the root",
-        lambda x, gain, eps: x / (square(x) + eps).sqrt() * gain.mean(): "comes last",
+        lambda x, gain, eps: (
+            x / (square(x) + eps).sqrt() * gain.mean()
+        ): "one number for each feature",
         lambda x, gain, eps: F.layer_norm(x, x.shape[-1:], gain, eps=eps): "the mean was taken",
         lambda x, gain, eps: (
             x / (x.var(-1, keepdim=True) + eps).sqrt() * gain
@@ -284,15 +286,17 @@ WRONG = {
         lambda x, gain, eps: x / (square(x, (0, 1, 2)) + eps).sqrt() * gain: "one position changed",
         lambda x, gain, eps: (
             x / (x.square().sum(-1, keepdim=True) + eps).sqrt() * gain
-        ): "got 0.200;",
+        ): "the squares are summed, not averaged",
         lambda x, gain, eps: (
             x / (square(x) * len(gain) / (len(gain) - 1) + eps).sqrt() * gain
         ): "0.800 = (d_model - 1)",
-        lambda x, gain, eps: x / (square(x) + eps) * gain: "got 0.031;",  # no root
+        lambda x, gain, eps: x / (square(x) + eps) * gain: "the root is missing",
         lambda x, gain, eps: x / (x.abs().mean(-1, keepdim=True) + eps) * gain: "got 1.013;",
         lambda x, gain, eps: x / (square(x) + eps).sqrt(): "the gain is missing",  # no gain
-        lambda x, gain, eps: x / (square(x) + eps).sqrt() * (1 + gain): "got 4.000;",
-        lambda x, gain, eps: x / (square(x) + eps).sqrt() + gain: "got 3.987;",
+        lambda x, gain, eps: x / (square(x) + eps).sqrt() * (1 + gain): "1 is added to the gain",
+        lambda x, gain, eps: (
+            x / (square(x) + eps).sqrt() + gain
+        ): "with a gain of 1 the mean square of the output must be 1, got 3.987;",
         lambda x, gain, eps: gain / (square(x) + eps).sqrt(): "got 0.031;",  # no x
         lambda x, gain, eps: x * gain / (square(x * gain) + eps).sqrt(): "comes last",
         lambda x, gain, eps: (x / (square(x) + eps).sqrt() * gain).detach(): "no gradient",
@@ -300,17 +304,17 @@ WRONG = {
     },
     "pre_norm": {
         pre_in_place: "argument 1 was changed",
-        pre_norm_kept: "this is norm(x) + drop(sublayer(norm(x))):",
-        lambda x, sublayer, norm, drop: x + drop(sublayer(norm(norm(x)))): "x passes unchanged",
+        pre_norm_kept: "this is norm(x) + drop(sublayer(norm(x)));",
+        lambda x, sublayer, norm, drop: x + drop(sublayer(norm(norm(x)))): "x must pass unchanged",
         lambda x, sublayer, norm, drop: torch.cat(
             [x, drop(sublayer(norm(x)))], dim=-1
         ): "got (2, 3, 10)",
-        lambda x, sublayer, norm, drop: x + drop(drop(sublayer(norm(x)))): "x passes unchanged",
-        lambda x, sublayer, norm, drop: x * drop(sublayer(norm(x))): "x passes unchanged",
-        lambda x, sublayer, norm, drop: x - drop(sublayer(norm(x))): "x passes unchanged",
+        lambda x, sublayer, norm, drop: x + drop(drop(sublayer(norm(x)))): "x must pass unchanged",
+        lambda x, sublayer, norm, drop: x * drop(sublayer(norm(x))): "x must pass unchanged",
+        lambda x, sublayer, norm, drop: x - drop(sublayer(norm(x))): "(norm(x))) must be added",
         lambda x, sublayer, norm, drop: x.detach() + drop(sublayer(norm(x))): "gradient of x",
         **{
-            spelled(text): f"this is {text}:"
+            spelled(text): f"this is {text};"
             for text in (
                 "norm(x) + drop(sublayer(x))",
                 "drop(sublayer(norm(x)))",
@@ -334,16 +338,16 @@ WRONG = {
         by_backward: "autograd",
         by_vjp: "autograd",
         by_jacobian_of_torch: "autograd",
-        over_all_positions: "must sum to 0",
+        over_all_positions: "must sum to 0 at each position",
         lambda gradient, x, eps: gradient: "must sum to 0",
         lambda gradient, x, eps: backward_in_sums(x, gradient, eps): "must be orthogonal",
         no_projection: "must sum to 0",
         mean_only: "must be orthogonal",
         stretch_only: "must sum to 0",
         stretch_added: "must be orthogonal",
-        unbiased: "must be orthogonal",
-        not_divided: "must divide it",
+        unbiased: "the variance divides by d - 1",
+        not_divided: "must be divided by the root",
         along_x: "must sum to 0",
-        eps_forgotten: "right for a small eps",
+        eps_forgotten: "add eps to the variance",
     },
 }

@@ -528,14 +528,16 @@ WRONG = {
         lambda n_heads, n: alibi(n_heads, n, lambda head: 8.0 * head / n_heads): "expected slopes",
         lambda n_heads, n: alibi(n_heads, n, lambda head: 2.0 ** (-8 / head)): "expected slopes",
         lambda n_heads, n: alibi(n_heads, n, lambda head: head / n_heads): "expected slopes",
-        lambda n_heads, n: alibi(n_heads, n, torch.ones_like): "with a fraction",  # no slopes
+        lambda n_heads, n: alibi(
+            n_heads, n, torch.ones_like
+        ): "floating-point numbers",  # no slopes
         lambda n_heads, n: alibi(n_heads, n).mT: "the sign is wrong",  # rows for columns
         lambda n_heads, n: alibi(n_heads, n) * -ALiBi(1).bias(n, n) * 2**8: "in proportion",
         lambda n_heads, n: alibi(n_heads, n) - 1: "at distance 0",  # itself at a distance
         lambda n_heads, n: alibi(n_heads, n).sum(0): "got (7, 7)",  # one for all heads
         lambda n_heads, n: alibi(n_heads, n).flip(0): "expected slopes",
         lambda n_heads, n: alibi(n_heads, n).exp(): "at distance 0",
-        lambda n_heads, n: alibi(n_heads, n).long(): "with a fraction",
+        lambda n_heads, n: alibi(n_heads, n).long(): "floating-point numbers",
         alibi_heads_last: "got (7, 7, 8)",
         lambda n_heads, n: alibi(n_heads, n)[None]: "got (1, 8, 7, 7)",
         lambda n_heads, n: alibi(
