@@ -32,9 +32,13 @@ def check_multi_head_flops(count: Callable[[int, int, int], int]) -> Steps:
 
     mistakes = {
         "a multiplication and an addition are two": lambda n, d, h: 2 * n**2 * d + 4 * n * d**2,
-        "one head is d_model / n_heads wide": lambda n, d, h: 4 * n**2 * d * h + 8 * n * d**2,
+        "d_k of a head is d_model / n_heads": lambda n, d, h: 4 * n**2 * d * h + 8 * n * d**2,
         "the four projections are missing": lambda n, d, h: 4 * n**2 * d,
-        "the heads are joined by a fourth matrix": lambda n, d, h: 4 * n**2 * d + 6 * n * d**2,
+        "W_o is the fourth matrix": lambda n, d, h: 4 * n**2 * d + 6 * n * d**2,
+        "scores and weighted sum are two products": lambda n, d, h: 2 * n**2 * d + 8 * n * d**2,
+        "torch counts matrix products only": lambda n, d, h: (
+            4 * n**2 * d + 8 * n * d**2 + 5 * h * n**2  # and the softmax as elementwise work
+        ),
     }
     sizes = [(7, 6, 1), (7, 6, 2), (13, 30, 5), (31, 10, 2)]
     require_cases(count, counted, sizes, mistakes)
@@ -88,10 +92,14 @@ def check_local_attention(local: Callable[..., Tensor]) -> Steps:
         gap = (got - want).abs().amax(dim=1)
         i = int(gap.argmax())
         seen = f"{max(0, i - radius)} to {min(time - 1, i + radius)}"
-        where = f"time={time}, radius={radius}: position {i} attends to positions {seen} alone"
+        where = (
+            f"time={time}, radius={radius}: position {i} is wrong: it must attend to positions "
+            f"{seen}, no others, weighted by a softmax (at the ends the window is shorter: no "
+            "wrapping, no zeros, no shifting)"
+        )
         if mask.all():
             require_attention(got, query, key, value, otherwise=where)
-        require_close(got, want, f"{where}; it is off by {gap[i].item():.3g}")
+        require_close(got, want, f"{where}, got an output that is off by {gap[i].item():.2g}")
     yield "what a window mask gives, at six sizes"
 
     costs = []

@@ -88,7 +88,13 @@ def check_best_ended(choose: Callable[[Tensor, Tensor, float], int]) -> Steps:
             lambda log_p, lengths, alpha: right(log_p, lengths, -alpha)
         ),
         "there is no penalty": lambda log_p, lengths, alpha: int(log_p.argmax()),
-        "alpha is the exponent": lambda log_p, lengths, alpha: right(log_p, lengths, 1.0),
+        "alpha is the exponent": lambda log_p, lengths, alpha: int(
+            (log_p / ((5 + lengths) / 6) * alpha).argmax()
+        ),
+        "the highest score, not the lowest": lambda log_p, lengths, alpha: int(
+            (log_p / ((5 + lengths) / 6) ** alpha).argmin()
+        ),
+        "count from 0": lambda log_p, lengths, alpha: right(log_p, lengths, alpha) + 1,
     }
     cases = []  # close contests, of long hypotheses with short ones
     for seed, alpha, power in product(range(12), (0.0, 0.6, 2.0), (0.0, 0.6, 2.0)):
@@ -117,8 +123,20 @@ def check_nucleus(nucleus: Callable[[Tensor, float, float], Float[Tensor, " voca
 
     mistakes = {
         "the token that crosses p belongs to the nucleus": without_crossing,
-        "nothing is cut": lambda logits, p, t: (logits / t).softmax(-1),
-        "the temperature divides": lambda logits, p, t: right(logits, p, 1 / t),
+        "no token is left out": lambda logits, p, t: (logits / t).softmax(-1),
+        "the temperature divides the logits": lambda logits, p, t: right(logits, p, 1 / t),
+        "the temperature divides the logits, before the softmax": lambda logits, p, t: right(
+            logits, min(1.0, p * t), 1.0
+        ),
+        "outside the nucleus it must be exactly 0: -inf before a softmax, not 0": (
+            lambda logits, p, t: keep_top_p(logits / t, p).nan_to_num(neginf=0.0).softmax(-1)
+        ),
+        "what is left must sum to 1": lambda logits, p, t: (
+            (logits / t).softmax(-1) * (right(logits, p, t) > 0)
+        ),
+        "back to the vocabulary's order: scatter": lambda logits, p, t: (
+            right(logits, p, t).sort(descending=True).values
+        ),
         "first the temperature, then the nucleus": lambda logits, p, t: (
             keep_top_p(logits, p) / t
         ).softmax(-1),
@@ -127,8 +145,10 @@ def check_nucleus(nucleus: Callable[[Tensor, float, float], Float[Tensor, " voca
     chances = 0.3, 0.01, 0.5, 0.6, 0.7, 0.8, 0.92, 0.99
     cases = [(logits, p, temperature) for temperature, p in product((1.0, 0.5, 2.0), chances)]
     got = require_cases(nucleus, right, cases, mistakes)
-    left = [x[right(*case) == 0].tolist() for case, x in zip(cases, got, strict=True)]
-    require(not any(map(any, left)), f"expected exactly 0 outside the nucleus, got {left}")
+    for case, ours in zip(cases, got, strict=True):
+        most = max(ours[right(*case) == 0].tolist(), default=0.0)
+        where = f"p={case[1]}, temperature={case[2]:g}: expected exactly 0 outside the nucleus"
+        require(not most, f"{where}, got {most:.2g}: -inf before a softmax is exact")
     yield "the smallest set that reaches p, with the token that crosses it"
     yield "exactly 0 for all others, and a sum of 1"
     yield "the temperature acts on the logits"
@@ -155,6 +175,9 @@ def check_clipped_precision(
         "compare n-grams, not words": lambda a, b, n: right(a, b, 1),
         "clip: an n-gram counts no more often than the reference has it": lambda a, b, n: (
             sum(gram in grams(b, n) for gram in grams(a, n).elements()) / (len(a) - n + 1)
+        ),
+        "divide by the number of n-grams, not of words": lambda a, b, n: (
+            (grams(a, n) & grams(b, n)).total() / len(a)
         ),
         "count each n-gram as often as it stands there, not once": lambda a, b, n: (
             len(grams(a, n).keys() & grams(b, n).keys()) / len(grams(a, n))

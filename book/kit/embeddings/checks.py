@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from kit.shared.by_hand import ByHand
 from kit.shared.checks import (
+    CheckFailed,
     Steps,
     check,
     close,
@@ -103,7 +104,10 @@ def _require_one_matrix(module: Any, when: str = "") -> None:
         ("score", "the plain dot product of x and each row", x, x @ rows.T),
     ):
         before = weight.detach().clone()
-        got = expect_tensor(guarded(getattr(module, name))(given), want.shape)
+        try:
+            got = expect_tensor(guarded(getattr(module, name))(given), want.shape)
+        except CheckFailed as error:
+            raise CheckFailed(f"{name}: {error}") from error
         require(weight.equal(before), f"{name} changes the matrix: only training may")
         require_close(got, want, f"{name}{when}: expected {rule}", tolerance=FLOAT32)
         cut = f"{name} hands no gradient to the matrix: it uses a copy, or is cut off, or frozen"
@@ -126,19 +130,26 @@ def check_smoothed_loss(loss: Callable[[Tensor, Tensor, float], Tensor]) -> Step
     target = torch.tensor([[2, 3, 4, 5, 6], [6, 2, PAD, PAD, PAD], [5, PAD, PAD, PAD, PAD]])
     banned = ((token + torch.arange(5)[:, None]) % 3 == 0) & (token != target.unsqueeze(-1))
     some = finite.masked_fill(banned, -torch.inf)
-    rule = (
+    shared = (
         "the target gets 1 - smoothing, and the smoothing is shared by all tokens with a finite "
-        "logit, the target among them; the mean is that of the real tokens"
+        "logit, the target and PAD among them; the mean is that of the real tokens"
     )
+    plain = "the mean of the real tokens' -log p; a logit of -inf has no part in the softmax"
     for logits, where in ((finite, ""), (some, ", some logits at -inf")):
         for smoothing in (0.0, 0.1, 0.4):
             losses = _smoothed_losses(logits, target, smoothing)
             got, want = loss(logits, target, smoothing), losses[target != PAD].mean()
             expect_tensor(got, (), "a tensor with one number")
-            infinite = ": leave the tokens at -inf out before you multiply" * (not got.isfinite())
+            infinite = ": leave the tokens at -inf out before you multiply or sum"
+            infinite *= not got.isfinite()
             seen = f"smoothing {smoothing}{where}: expected {want:.4f}, got {got:.4f}{infinite}"
-            padded = {"padding is counted: only real tokens enter the mean": losses.mean()}
-            require_close(got, want, f"{seen}; {rule}", padded)
+            real, rule = target != PAD, shared if smoothing else plain
+            mistakes = {
+                "padding is counted: only real tokens enter the mean": losses.mean(),
+                f"{seen}; padding counts below the line": losses[real].sum() / real.numel(),
+                f"{seen}; does nan_to_num hide an infinite loss?": 0.0,
+            }
+            require_close(got, want, f"{seen}; {rule}", mistakes)
     yield "torch's cross-entropy where all logits are finite"
     yield "padding counts neither above nor below the line"
 

@@ -52,15 +52,20 @@ def check_bert_masking(corrupt: Callable[[Tensor, int], tuple[Tensor, Tensor]]) 
     got = ", ".join(f"{fate:.1%}" for fate in fates)
     others = inputs[asked][~(masked | stays)].unique()
     yield {
-        "a target is the token that stood there, or PAD": (asked & (targets != rows)).any(),
+        "a target is the token that stood there, or PAD; inputs come first, then targets": (
+            asked & (targets != rows)
+        ).any(),
+        "a token that is not asked for was changed: choose once, then decide among the chosen": (
+            words & ~asked & (inputs != rows)
+        ).any(),
         f"expected 15 % of the words to be asked for, got {share:.1%}": _differ(share, 0.15),
-        "PAD, BOS or EOS is asked for: choose among the words": (asked & ~words).any(),
-        "the same places are chosen in each row: draw for each token": (asked == asked[0]).all(),
-        "a token that is not asked for was changed: "
-        "choose once, then decide among the chosen": not inputs[~asked].equal(rows[~asked]),
+        "PAD, BOS or EOS is asked for or changed: choose among the words": (
+            ~words & (asked | (inputs != rows))
+        ).any(),
+        "the same positions are chosen in each row: draw for each token": (asked == asked[0]).all(),
         "expected 80 % of those asked for to become MASK, 10 % another word, "
         f"10 % to stay, got {got}": any(map(_differ, fates, (0.8, 0.1, 0.1))),
-        "the random words are a few: draw one for each token": len(others) < VOCAB / 2,
+        "only a few different random words occur: draw one for each token": len(others) < VOCAB / 2,
     }
     (once, first), (again, second) = (corrupted(two_words, MASK + 3) for _ in range(2))
     drawn = torch.cat((once[first != PAD], again[second != PAD]))
@@ -86,13 +91,15 @@ def check_split_c_attn(split: Callable[[Tensor, Tensor], list[tuple[Tensor, Tens
     d_model = 6
     weight, bias = normals((d_model, 3 * d_model), (3 * d_model,))
     parts = split(weight, bias)
-    require(is_parts(parts, 3), f"expected three pairs (weight, bias), got {parts!r}"[:200])
+    of = f" of {len(parts)}" if isinstance(parts, list | tuple) else ""
+    got = f"got a {type(parts).__name__}{of}"
+    require(is_parts(parts, 3), f"expected three pairs (weight, bias), {got}")
     for place, (name, pair) in enumerate(zip("qkv", parts, strict=True)):
         own, offset = expect_pair(pair, f"a pair (weight, bias) for {name}")
-        expect_tensor(own, (d_model, d_model))
-        expect_tensor(offset, (d_model,))
+        expect_tensor(own, (d_model, d_model), hint=f"; the weight of {name}")
+        expect_tensor(offset, (d_model,), hint=f"; the bias of {name}")
         first = place * d_model
-        where = f"columns {first} to {first + d_model - 1}"
+        where = f"{first} to {first + d_model - 1}"
         part = weight[:, first : first + d_model]
         mistakes = {
             f"{name} is not transposed: nn.Linear keeps (out, in) and uses x W^T; a square matrix "
@@ -100,9 +107,9 @@ def check_split_c_attn(split: Callable[[Tensor, Tensor], list[tuple[Tensor, Tens
             f"{name} takes every third column: q, k and "
             "v stand side by side, one after another": weight[:, place::3].T,
         }
-        told = f"the weight of {name} is not {where} of W, transposed; the order is q, k, v"
+        told = f"the weight of {name} is not columns {where} of W, transposed; the order is q, k, v"
         require_close(own, part.T, told, mistakes)
-        told = f"the bias of {name} is not {where} of b; the order is q, k, v"
+        told = f"the bias of {name} is not entries {where} of b; the order is q, k, v"
         require_close(offset, bias[first : first + d_model], told)
     yield from ("q, k, v in this order", "each transposed for nn.Linear", "biases too")
 
@@ -117,12 +124,12 @@ def check_shared_heads(share: Callable[[Tensor, int, int], Tensor]) -> Steps:
     d_k, d_model = 5, 7
     for n_heads, n_groups in ((6, 6), (6, 1), (6, 2), (6, 3), (4, 2)):
         (weight,) = normals((n_heads * d_k, d_model), seed=n_heads + n_groups)
-        each, where = n_heads // n_groups, f"{n_heads} heads in {n_groups} groups"
+        each, where = n_heads // n_groups, f"n_heads={n_heads}, n_groups={n_groups}"
         heads = weight.view(n_heads, d_k, d_model)
         groups = heads.unflatten(0, (n_groups, each))  # (n_groups, each, d_k, d_model)
         mistakes = {
-            "neighbours make a group, heads 0, 1, ..., as repeat_interleave undoes it; here it "
-            "takes every n_groups-th head": heads.unflatten(0, (each, n_groups)).mean(0),
+            "a group is made of neighbouring heads; "
+            "here it takes every n_groups-th head": heads.unflatten(0, (each, n_groups)).mean(0),
             "features of one head were averaged; the axes are (heads, d_k, d_model)": weight.view(
                 n_groups, d_k, each, d_model
             ).mean(2),

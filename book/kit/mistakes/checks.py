@@ -47,9 +47,12 @@ def check_mended_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Steps
             sizes = len(query), 1, query.shape[-2], key.shape[-2]
             mask = torch.ones(sizes) > 0 if mask is None else mask.expand(sizes)
             try:
-                return expect(weigh(query, key, mask), Tensor, "a tensor of weights")
+                weights = expect(weigh(query, key, mask), Tensor, "a tensor of weights")
             except CheckFailed as failed:
                 raise (failed.__cause__ or failed) from None  # a finding tells what stopped it
+            if weights.dtype != query.dtype:
+                raise TypeError(f"query is {query.dtype}, and the weights {weights.dtype}")
+            return weights
 
     query, key = torch.ones(1, 1, 1, 4), torch.tensor([-5e4, 0.0])[:, None].expand(1, 1, 2, 4)
     alone = weigh(query, key, torch.tensor([[[[True, False]]]]))
@@ -69,11 +72,30 @@ class _ByReshape(_JoinedByReshape, HeadsByReshape):
     pass
 
 
+class _NotDivided(PlainAttention):
+    def scores(self, query, key):
+        return query @ key.mT
+
+
+class _OneHead(PlainAttention):
+    def split(self, x):
+        return x.unsqueeze(1)
+
+
+class _QueryForValue(PlainAttention):
+    def forward(self, *inputs, **named):
+        self.w_v = self.w_q
+        return super().forward(*inputs, **named)
+
+
 MISTAKEN_LAYERS = {
-    "its heads are cut by reshape alone: transpose (batch, time, heads, d_k)": HeadsByReshape,
-    "its heads are joined by reshape alone: transpose them back": _JoinedByReshape,
-    "its heads are cut and joined by reshape alone: transpose between": _ByReshape,
+    "its heads are split by reshape alone: transpose (batch, time, heads, d_k)": HeadsByReshape,
+    "its heads are merged by reshape alone: transpose them back": _JoinedByReshape,
+    "its heads are split and merged by reshape alone: transpose between": _ByReshape,
     "its scores are divided by the root of d_in, not of d_k": RootOfWidth,
+    "its scores are not divided by the root of d_k": _NotDivided,
+    "it has one head only: split into n_heads": _OneHead,
+    "its values are the queries: use w_v": _QueryForValue,
 }
 
 
@@ -81,17 +103,18 @@ MISTAKEN_LAYERS = {
 def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Steps:
     """Check make(d_in, n_heads, d_out), self-attention whose matrices are w_q, w_k, w_v and w_o."""
     torch.manual_seed(0)
-    x, layer, right = normal(2, 5, 12), make(12, 3, 20), MultiHeadAttention(12, 3, d_out=20)
+    x, right = normal(2, 5, 12), MultiHeadAttention(12, 3, d_out=20)
+    layer = expect(make(12, 3, 20), nn.Module, "a module")
     with torch.no_grad():
-        first, second = layer(x), layer(x)
-    shape = tuple(first.shape) if isinstance(first, Tensor) else first
-    require(shape == (2, 5, 20), f"expected (2, 5, 20), got {shape}")
+        first, second = (expect_tensor(layer(x), (2, 5, 20)) for _ in range(2))
     yield "sizes"
     require(gap(first, second) < CLOSE, "repeat: the same input gives two outputs")
     yield "repeat"
     wanted = {name: tuple(p.shape) for name, p in right.named_parameters()}
     got = {name: tuple(p.shape) for name, p in layer.named_parameters()}
-    require(got == wanted, f"count: expected the parameters {wanted}, got {got}")
+    unlike = [name for name in wanted | got if wanted.get(name) != got.get(name)]
+    told = (f"{name}: expected {wanted.get(name)}, got {got.get(name)}" for name in unlike)
+    require(not unlike, f"count: {'; '.join(told)}")
     yield "count"
     outputs = []
     for other in (right, *(wrong(12, 3, 20) for wrong in MISTAKEN_LAYERS.values())):
@@ -112,22 +135,29 @@ def check_mended_positions(make: Callable[[int, int], nn.Module]) -> Steps:
     module, want = expect(make(24, 64), nn.Module, "a module"), sinusoidal_table(64, 24)
     zero, x = torch.zeros(1, 64, 24), normal(1, 64, 24)
     table = expect_tensor(module(zero), (1, 64, 24)).detach()[0]
+    alone = "the output is not x + table and nothing else: no factor, no dropout, and x itself"
     again = expect_tensor(module(x), (1, 64, 24)).detach()[0] - x[0]
-    require(gap(again, table) < CLOSE, "what is added depends on x: x + table, and nothing else")
+    require(gap(again, table) < CLOSE, alone)
     later = module(zero[:, :4], start=7)[0].detach()
     apart = torch.cdist(table, table).fill_diagonal_(torch.inf).min().item()
-    require(apart > 0.1, "two positions have the same code")
-    require(later.shape == (4, 24) and gap(later, table[7:11]) < 1e-6, "start is not heard")
+    same = "two or more positions get the same vector: are the rows taken along x.shape[1]?"
+    require(apart > 0.1, same)
+    ignored = "start is ignored: the first row of x is position start"
+    require(later.shape == (4, 24) and gap(later, table[7:11]) < 1e-6, ignored)
     shift = check_piece(table, "shift")
     require(shift.held, f"shift: {shift.message} (residual {shift.number:.2g})")
-    row, column = divmod(int((table - want).abs().argmax()), 24)
+    wrong = ~table.isclose(want, 1e-4, 1e-4)
+    row, column = divmod(int(wrong.flatten().int().argmax()), 24)  # the first that is wrong
     told = f"sinusoids: position {row}, column {column}: expected {want[row, column]:.4f}, got "
-    angle = "; the angle of columns 2i and 2i + 1 is pos / 10000^(2i / d_model)"
+    angle = (
+        "; position 0 first, sin in even columns, cos in odd ones; the angle of columns 2i and "
+        "2i + 1 is pos / 10000^(2i / d_model)"
+    )
     require_close(table, want, f"{told}{table[row, column]:.4f}{angle}", tolerance=1e-4)
     yield "one matrix shifts all"
-    yield "start is heard"
+    yield "start counts"
     trained = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
-    require(not trained, f"{trained} would be trained: what is fixed is a buffer")
+    require(not trained, f"{', '.join(trained)} would be trained: what is fixed is a buffer")
     try:
         module.to("meta").forward(torch.zeros(1, 4, 24, device="meta"), start=7)
     except RuntimeError as error:
@@ -161,8 +191,8 @@ SUSPECTS: dict[str, tuple[Callable[..., nn.Module], bool]] = {  # how it is made
     "a right model with dropout": (_WithDropout, False),
     "no mask at all": (NoTargetMask, True),
     "a mask in training only": (MaskInTrainingOnly, True),
-    "a mask in use only": (_MaskInUseOnly, True),
-    "two masks joined by &": (AndForOr, True),
+    "a mask in evaluation mode only": (_MaskInUseOnly, True),
+    "two masks of True = hidden, combined by &": (AndForOr, True),
     "a first position that sees the last but one": (_FirstSeesFar, True),
     "weights masked after the softmax": (partial(Specimen, attention=MaskedAfterSoftmax), True),
 }

@@ -71,7 +71,7 @@ def weights_are_shares(subject: LayerSubject) -> Found:
     return decide(worst[bad], CLOSE, "shares of 1, and 0 where masked", bad)
 
 
-@asks("spread", "Is the spread of the scores the same for all widths and numbers of heads?")
+@asks("spread", "Is the spread of the scores the same for all d_in and numbers of heads?")
 def spread_is_constant(subject: LayerSubject) -> Found:
     """The logs of a row's weights are its scores, but for a constant; the number is the ratio of
     the largest standard deviation to the smallest, over three pairs of sizes.
@@ -82,7 +82,7 @@ def spread_is_constant(subject: LayerSubject) -> Found:
         _, weights = layer(normal(3, 40, d_in), return_weights=True)
         spreads.append(weights.log().std(-1).mean().item())
     ratio = max(spreads) / min(spreads)
-    bad = "it changes with the sizes: which number stands under the root?"
+    bad = "it changes with the sizes: what are the scores divided by?"
     bad = bad if math.isfinite(ratio) else "without a mask some weights are 0, or no numbers"
     return decide(ratio, 1.5, "the same for all sizes", bad)
 

@@ -18,7 +18,7 @@ def shift_is_linear(table: Tensor) -> Found:
     table = table.double()
     matrix = torch.linalg.lstsq(table[:-5], table[5:], driver="gelsd").solution
     residual = (table[:-5] @ matrix - table[5:]).abs().max().item()
-    bad = "no matrix does: sine and cosine of a pair need one frequency"
+    bad = "no single matrix shifts all positions: sine and cosine of a pair need one frequency"
     return decide(residual, 1e-3, "one matrix shifts them all", bad)
 
 

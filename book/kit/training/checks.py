@@ -35,8 +35,9 @@ def check_shift_right(shift: Callable[[list[list[int]]], tuple[Tensor, Tensor]])
     sentences = [[7, 9, 8], [5], [12, 4, 6, 11, 10], [9, 9]]
     batch = pad_batch(sentences, sentences)
     got = shift(sentences)
-    is_pair = is_parts(got, 2, Tensor)
-    require(is_pair, f"expected two tensors (target_in, target_out), got {got!r}")
+    kinds = [type(part).__name__ for part in (got if isinstance(got, tuple | list) else [got])]
+    expected = f"expected two tensors (target_in, target_out), got {', '.join(kinds)}"
+    require(is_parts(got, 2, Tensor), expected)
     both = {"target_in": (got[0], batch.target_in), "target_out": (got[1], batch.target_out)}
     for name, (tensor, want) in both.items():
         hint = f"; {name} is (batch, time): the longest sentence and one special token"
@@ -95,19 +96,22 @@ def check_linear_schedule(make: Callable[[int, int], Callable[[int], float]]) ->
     (steps - step) / (steps - warmup), and 0 from step `steps` on.
     """
     for steps, warmup in ((103, 7), (23, 1), (11, 0)):
-        factor = guarded(expect(make(steps, warmup), Callable, "a function of the step"))
         where = f"steps={steps}, warmup={warmup}"
-        values = [factor(step) for step in range(steps + 3)]
+        try:
+            factor = guarded(expect(make(steps, warmup), Callable, "a function of the step"))
+            values = [factor(step) for step in range(steps + 3)]
+        except CheckFailed as error:
+            raise CheckFailed(f"{where}: {error}") from error
         wrong = [v for v in values if not isinstance(v, int | float)]
         require(not wrong, f"{where}: expected numbers, got {wrong[:1]}")
         require(
-            bool(values[0] > 0), f"{where}: the rate of step 0 is {values[0]}: nothing is learnt"
+            bool(values[0] > 0), f"{where}: the rate of step 0 is {values[0]}: nothing is learned"
         )
         for step, got in enumerate(values):
             want = max(0.0, (steps - step) / (steps - warmup))
             if step < warmup:
                 want = (step + 1) / warmup
-            otherwise = f"{where}: expected {want:.4f} at step {step}, got {got}"
+            otherwise = f"{where}: expected {want:.4f} at step {step}, got {got:.6g}"
             require(bool(abs(got - want) < 1e-9), otherwise)
         backwards = [factor(step) for step in reversed(range(steps + 3))]
         order = f"{where}: asked from the last step to the first, factor(step) gives other numbers"
@@ -135,11 +139,12 @@ def check_accumulation(loop: Callable[..., object]) -> Steps:
             require(
                 abs(rate - _rate(k)) < 1e-9,
                 f"{where}: expected the rate schedule({k}) = {_rate(k):.4f}, got {rate:.4f}; "
-                "the schedule counts updates, from 0, and is heard before the step",
+                "the schedule counts updates, from 0, and the rate is set before the step",
             )
             group = parts[k * accumulate : (k + 1) * accumulate]
             losses = [table[part.target_in] for part in group], [part.target_out for part in group]
             want = _gradient(_mean_loss(*losses), table)
+            last = [x.detach() for x in losses[0][:-1]] + losses[0][-1:]
             told = (
                 f"{where}: the gradient is not that of one big batch; "
                 f"expected a norm of {want.norm():.4f}, got {got.norm():.4f}"
@@ -149,6 +154,8 @@ def check_accumulation(loop: Callable[..., object]) -> Steps:
                 for meaning, wrong in _mistaken_losses(*losses).items()
             }
             mistakes[f"{told}; that of the update before was not cleared"] = want + left
+            once = "only the last part's is left: clear once per update, before its first part"
+            mistakes[f"{told}; {once}"] = _gradient(_mean_loss(last, losses[1]), table)
             require_close(got, want, told, mistakes)
             left = want
     yield "one update for so many parts"
@@ -176,7 +183,8 @@ def _updates(loop: Callable[..., object], accumulate: int, most: int) -> list[tu
         require(len(seen) < most, f"accumulate={accumulate}: expected {most} updates, got more")
         rate, gradient = optimizer.param_groups[0]["lr"], model.table.grad
         if gradient is None:
-            raise CheckFailed(f"accumulate={accumulate}: there is no gradient")
+            none = "no gradient at optimizer.step(): was it cleared after backward?"
+            raise CheckFailed(f"accumulate={accumulate}: {none}")
         before = (model.table + rate * gradient).detach().requires_grad_()
         seen.append((rate, before, gradient.clone()))
 

@@ -78,18 +78,31 @@ def check_decoder_layer(layer: Callable[..., Tensor]) -> Steps:
 
         alone = attend(x, mask=own)
         swapped = attend(cross(x, memory, mask=mask), mask=own)
+        added = x + alone
+        added = added + cross(added, memory, mask=mask)
+        both = mask & causal_mask(5, 7)
         mistakes = {
             "a position sees later ones: where is the causal mask of self-attention?": run(None),
             "the causal mask is the wrong way round: rows are queries": run(own.T),
-            "the padding of the memory is read: memory_mask?": run(mask=None),
-            "memory_mask is the wrong way round": run(mask=~mask),
+            "the padding of the memory is read: pass memory_mask to cross_attention": run(
+                mask=None
+            ),
+            "memory_mask is inverted: True = may be read": run(mask=~mask),
             "the memory is never read": feed(alone),
+            "cross-attention reads x: give it the memory": feed(cross(alone, mask=own)),
+            "the memory is read under a causal mask; any position may read all of it": run(
+                mask=both
+            ),
+            "the sub-layers add by themselves: x + ... adds twice": added + feed(added),
+            "self_attention(x, x) hands over keys without their norm: give x once": feed(
+                cross(attend(x, x, mask=own), memory, mask=mask)
+            ),
             "there is no feed-forward network at the end": cross(alone, memory, mask=mask),
             "cross-attention comes after self-attention": feed(swapped),
         }
         order = (
-            f"with {norm}-norm another output than self-attention under a causal mask, then "
-            "cross-attention from x to the memory under memory_mask, then feed-forward"
+            f"with {norm}-norm: expected self-attention under a causal mask, then cross-attention "
+            "from x to the memory under memory_mask, then feed-forward, got another output"
         )
         require_close(got, run(), order, mistakes)
     yield "no position sees a later one"
@@ -113,9 +126,11 @@ def check_forward(forward: Callable[..., Tensor]) -> Steps:
     padded = torch.where(torch.arange(7) < lengths[:, None], source, PAD)
     why = {
         "post": "other logits than with positions on both sides, an encoder under the padding "
-        "mask alone, its last output as the memory of every decoder layer, and the projection",
+        "mask alone, its last output as the memory of every decoder layer, and the projection; "
+        "target_in as it is (shifted already), each side's own embedding as it is (scaled already)"
+        ", logits without a softmax",
         "pre": "other logits; with post-norm they were right, so a norm at the end of a stack "
-        "is missing",
+        "is missing, or is not that stack's own",
     }
     for norm, hint in why.items():
         model = Transformer(Config(29, 23, norm=norm, **SIZES)).double()

@@ -34,8 +34,9 @@ def test_what_is_mended_passes():
         (
             check_mended_layer,
             lambda *_: nn.Linear(12, 7),
-            r"expected \(2, 5, 20\), got \(2, 5, 7\)",
+            r"expected an output of shape \(2, 5, 20\), got \(2, 5, 7\)",
         ),
+        (check_mended_layer, lambda *_: None, "expected a module, got None"),
         (check_mended_layer, lambda *_: nn.Linear(5, 20), "your function raised RuntimeError"),
         (check_mended_positions, lambda *_: None, "expected a module, got None"),
         (check_leak_finder, lambda *_: None, "expected True or False, got None"),

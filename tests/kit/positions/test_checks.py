@@ -33,7 +33,7 @@ def test_what_is_shown():
 
 
 def test_a_module_that_adds_nothing_is_shown_what_it_adds():
-    with pytest.raises(CheckFailed, match=r"PE\(1\) = .*, got \[0.0, 0.0,"):
+    with pytest.raises(CheckFailed, match=r"PE\(0\) = .*, got \[0.0, 0.0,"):
         check_fixed_positions(lambda d_model, n: nn.Identity())
 
 

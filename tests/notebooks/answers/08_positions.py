@@ -66,6 +66,14 @@ class FirstPositionOnly(Buffer):
         return x + self.table[0]
 
 
+class FromTheFourthOn(Buffer):
+    """Wrong from its fourth row on."""
+
+    def make(self, d_model, max_length):
+        table = sinusoidal_table(max_length, d_model)
+        return torch.cat([table[:3], table[4:], table[:1]])
+
+
 class Multiplied(Buffer):
     def forward(self, x):
         return x * self.table[: x.shape[1]]
@@ -477,46 +485,47 @@ WRONG = {
         InPlace: "an input was changed",
         InFloat64: "the output torch.float64",
         EvenOnly: "(3, 5, 7)",
-        SineEverywhere: "expected PE(1)",
+        SineEverywhere: "expected PE(0)",
         KeptForEver: "does not follow",
         WithDropout: "differs between the sequences",
-        OtherBase: "expected PE(1)",
-        LastPositions: "expected PE(1)",
-        WholeTable: "x is (batch, time, d_model)",
-        Ramp: "expected PE(1)",
+        OtherBase: "angle pos / 10000^(2i / d_model)",
+        LastPositions: "position 0 comes first",
+        WholeTable: "max_length is 31: your function raised RuntimeError",
+        Ramp: "expected PE(0)",
         WrongExponent: "sin^2 + cos^2 of a pair is not 1",
         PlainAttribute: "does not follow",
         Trained: "is a parameter",
         BatchForTime: "differs between the sequences",
         FirstPositionOnly: "expected PE(1)",
+        FromTheFourthOn: "expected PE(3)",
         Multiplied: "differs between the sequences",
         Concatenated: "got (3, 5, 12)",
         Scaled: "differs between the sequences",
-        CosineFirst: "expected PE(1)",
-        Halves: "expected PE(1)",
-        FromOne: "expected PE(1)",
+        CosineFirst: "the sine comes first",
+        Halves: "they must alternate",
+        FromOne: "has the number 0",
     },
     "rotary_attention": {
         query_in_place: "argument 1 was changed",
-        lambda query, key, value: rotary(query, key, value, ""): "nothing is turned",
-        lambda query, key, value: rotary(query, key, value, "q"): "only the queries are turned",
-        lambda query, key, value: rotary(query, key, value, "k"): "only the keys are turned",
-        lambda query, key, value: rotary(query, key, value, "qkv"): "the values are turned too",
+        lambda query, key, value: rotary(query, key, value, ""): "nothing is rotated",
+        lambda query, key, value: rotary(query, key, value, "q"): "only the queries are rotated",
+        lambda query, key, value: rotary(query, key, value, "k"): "only the keys are rotated",
+        lambda query, key, value: rotary(query, key, value, "qkv"): "the values are rotated too",
         lambda query, key, value: with_angles(
             query, key, value, base=1_000
-        ): "not attention with q and k",
+        ): "the angle pos * 10000^(-2i / d_k)",
         lambda query, key, value: with_angles(
             query, key, value, step=1
-        ): "not attention with q and k",
+        ): "the angle pos * 10000^(-2i / d_k)",
         halves: "entry i is paired with entry i + d_k / 2",
-        backwards: "not attention with q and k",
-        clockwise: "not attention with q and k",
-        not_scaled: "not attention with q and k",
-        sign_lost: "not attention with q and k",
-        first_half_only: "not attention with q and k",
-        no_softmax: "not attention with q and k",
-        time_and_heads_swapped: "nothing is turned",
-        added: "not attention with q and k",
+        backwards: "the angle pos * 10000^(-2i / d_k)",
+        clockwise: "clockwise",
+        not_scaled: "not divided by sqrt(d_k)",
+        sign_lost: "(a cos - b sin, a sin + b cos)",
+        first_half_only: "the angle pos * 10000^(-2i / d_k)",
+        no_softmax: "expected softmax(q k^T / sqrt(d_k)) v",
+        time_and_heads_swapped: "nothing is rotated",
+        added: "the angle pos * 10000^(-2i / d_k)",
         lambda query, key, value: rotary(query.detach(), key, value, "qk"): "gradient of query",
     },
     "alibi_bias": {
@@ -531,7 +540,7 @@ WRONG = {
         lambda n_heads, n: alibi(
             n_heads, n, torch.ones_like
         ): "floating-point numbers",  # no slopes
-        lambda n_heads, n: alibi(n_heads, n).mT: "the sign is wrong",  # rows for columns
+        lambda n_heads, n: alibi(n_heads, n).mT: "rows are queries",  # rows for columns
         lambda n_heads, n: alibi(n_heads, n) * -ALiBi(1).bias(n, n) * 2**8: "in proportion",
         lambda n_heads, n: alibi(n_heads, n) - 1: "at distance 0",  # itself at a distance
         lambda n_heads, n: alibi(n_heads, n).sum(0): "got (7, 7)",  # one for all heads

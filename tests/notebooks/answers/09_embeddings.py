@@ -499,7 +499,7 @@ WRONG = {
         lambda tokens, upstream, vocab: put(tokens, upstream, vocab) / len(tokens): "token 0 =",
     },
     "SharedMatrix": {
-        ScoreInPlace: "argument 1 was changed",
+        ScoreInPlace: "score: argument 1 was changed",
         WeightGrows: "embed changes the matrix",
         ScoreHalved: "score: expected",
         ScoreNormalised: "score: expected",
@@ -521,21 +521,21 @@ WRONG = {
     "smoothed_loss": {
         logits_overwritten: "argument 1 was changed",
         zero_times_infinity: "got nan: leave",
-        no_share_for_padding: "smoothing 0.1: expected",
-        banned_left_out_of_the_softmax: "smoothing 0.0, some",
-        summed: "smoothing 0.0: expected",
+        no_share_for_padding: "the target and PAD among them",
+        banned_left_out_of_the_softmax: "-inf has no part in the softmax",
+        summed: "the mean of the real tokens' -log p",
         probabilities_smoothed: "smoothing 0.1: expected",
         one_place_for_all: "smoothing 0.1, some",
         on_padding: "padding is counted",
-        padding_below_the_line: "smoothing 0.0: expected",
+        padding_below_the_line: "padding counts below the line",
         among_the_others: "smoothing 0.1: expected",  # over V - 1
         label_smoothed_loss: "got nan: leave",
-        torch_own: "got inf: leave",
-        nan_swept_away: "smoothing 0.0, some",
+        torch_own: "before you multiply or sum",
+        nan_swept_away: "nan_to_num",
         shares_of_the_banned_lost: "smoothing 0.1, some",
         filled_with_a_large_number: "smoothing 0.1, some",
         swapped: "smoothing 0.0: expected",
-        mean_of_sentences: "smoothing 0.0: expected",
+        mean_of_sentences: "the mean of the real tokens' -log p",
         lambda logits, target_out, smoothing: token_loss(
             logits, target_out
         ): "smoothing 0.1: expected",

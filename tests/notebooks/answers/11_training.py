@@ -482,7 +482,7 @@ WRONG = {
         lambda rows: (
             [[BOS, *r] for r in rows],
             [[*r, EOS] for r in rows],
-        ): "expected two tensors (target_in, target_out)",  # lists, no tensors
+        ): "expected two tensors (target_in, target_out), got list, list",  # lists, no tensors
         lambda rows: (
             padded([[BOS, *r] for r in rows]).T,
             padded([[*r, EOS] for r in rows]).T,
@@ -548,10 +548,10 @@ WRONG = {
     "linear_schedule": {
         lambda steps, warmup: rises_and_falls(
             steps, warmup, first=0
-        ): "steps=103, warmup=7: the rate of step 0 is 0.0: nothing is learnt",  # no rate at step 0
+        ): "steps=103, warmup=7: the rate of step 0 is 0.0: nothing is learned",
         lambda steps, warmup: rises_and_falls(
             steps, warmup, first=2
-        ): "expected 0.1429 at step 0",  # too early
+        ): "expected 0.1429 at step 0, got 0.285714",  # too early
         lambda steps, warmup: rises_and_falls(
             steps, warmup, low=-9.0
         ): "expected 0.0000 at step 104",  # below 0 after the end
@@ -575,7 +575,7 @@ WRONG = {
         ): "expected 0.9896 at step 8",  # never falls
         lambda steps, warmup: (
             lambda step: min((step + 1) / warmup, max(0.0, (steps - step) / (steps - warmup)))
-        ): "your function raised ZeroDivisionError: division by zero",
+        ): "steps=11, warmup=0: your function raised ZeroDivisionError: division by zero",
         lambda steps, warmup: (
             lambda step: min((step + 1) / max(1, warmup), max(0.0, (steps - step) / steps))
         ): "expected 1.0000 at step 6",  # lower of two lines: no full rate
@@ -602,7 +602,7 @@ WRONG = {
         ): "the schedule counts updates",  # the schedule starts at 1
         in_parts(
             by_step, by_tokens, late=True
-        ): "the schedule counts updates",  # rate set after the step
+        ): "the rate is set before the step",  # rate set after the step
         in_parts(
             by_step, lambda part, group: 1 / len(group)
         ): "the parts' means count alike, so a token of a short part counts more",  # mean of means
@@ -620,11 +620,11 @@ WRONG = {
         loop_on_padding: "PAD is taken for a word",  # padding
         loop_that_eats_the_list: "argument 3 was changed",
         loop_that_clips: "accumulate=1, update 0: the gradient is not that of one big batch",
-        loop_that_clears_each: "accumulate=2, update 0: the gradient is not that of one big batch",
+        loop_that_clears_each: "clear once per update, before its first part",
         loop_that_marks_padding: "the batches were changed",  # batches changed
-        loop_that_clears_too_late: "accumulate=1: there is no gradient",
+        loop_that_clears_too_late: "was it cleared after backward?",
         lambda model, optimizer, parts, schedule, accumulate: (
             optimizer.step()
-        ): "accumulate=1: there is no gradient",  # nothing
+        ): "accumulate=1: no gradient at optimizer.step()",  # nothing
     },
 }

@@ -434,10 +434,10 @@ WRONG = {
         ): "expected 0, got 3",  # lengths alone
         lambda log_p, lengths, alpha: (
             (log_p / penalty(lengths) * alpha).argmax().item()
-        ): "expected 1, got 0",  # times alpha
+        ): "alpha is the exponent",  # times alpha
         lambda log_p, lengths, alpha: (
             (log_p / penalty(lengths) ** alpha).argmin().item()
-        ): "expected 0, got 2",  # worst
+        ): "the highest score, not the lowest",  # worst
         lambda log_p, lengths, alpha: (
             (log_p.exp() / penalty(lengths) ** alpha).argmax().item()
         ): "expected 0, got 1",  # probabilities
@@ -449,7 +449,7 @@ WRONG = {
         ): "expected 0, got 1",  # precedence
         lambda log_p, lengths, alpha: (
             (log_p / penalty(lengths) ** alpha).argmax().item() + 1
-        ): "expected 0, got 1",  # counted from 1
+        ): "count from 0",  # counted from 1
         lambda log_p, lengths, alpha: (
             (log_p / penalty(lengths) ** alpha).max().item()
         ): "expected the number of a hypothesis",  # score, no index
@@ -461,7 +461,7 @@ WRONG = {
         ).tolist(): "expected the number of a hypothesis",  # the scores
         lambda log_p, lengths, alpha: (
             log_p.abs() / penalty(lengths) ** alpha
-        ).argmax(): "expected 0, got 2",  # the greatest size
+        ).argmax(): "the highest score, not the lowest",  # the greatest size
         best_in_place: "argument 1 was changed",
         best_on_changed_lengths: "argument 2 was changed",
     },
@@ -478,13 +478,14 @@ WRONG = {
         cut_by(
             lambda chances, p: chances >= 1 - p
         ): "expected [0, 1, 0, 0, 0], got [nan, nan, nan, nan, nan]",  # threshold
-        fills_with(0.0): "expected [0, 1, 0, 0, 0]",  # filled with 0
-        fills_with(1e-10): "expected [0, 1, 0, 0, 0]",  # filled with a small number
+        fills_with(0.0): "-inf before a softmax, not 0",  # filled with 0
+        fills_with(1e-10): "-inf before a softmax, not 0",  # filled with a small number
         fills_with(-9.0): "expected [0, 1, 0, 0, 0]",  # small but not 0
-        temperature_after_softmax: "expected [0, 0.7191, 0, 0.2809, 0], got [0, 1, 0, 0, 0]",
-        not_shared_out: "expected [0, 1, 0, 0, 0], got [0, 0.4, 0, 0, 0]",  # sum below 1
+        fills_with(-30.0): "expected exactly 0 outside the nucleus, got",  # smaller still
+        temperature_after_softmax: "the temperature divides the logits, before the softmax",
+        not_shared_out: "what is left must sum to 1",  # sum below 1
         nucleus_before_temperature: "first the temperature, then the nucleus",  # order
-        left_sorted: "expected [0, 1, 0, 0, 0], got [1, 0, 0, 0, 0]",  # sorted
+        left_sorted: "back to the vocabulary's order: scatter",  # sorted
         lambda logits, p, temperature: cut_by(kept)(
             logits, p, temperature
         ).log(): "expected [0, 1, 0, 0, 0], got [-inf, 0, -inf, -inf, -inf]",  # logarithms
@@ -497,8 +498,8 @@ WRONG = {
         nucleus_in_place: "argument 1 was changed",
         lambda logits, p, temperature: keep_top_p(logits * temperature, p).softmax(
             -1
-        ): "the temperature divides",  # multiplied by the temperature
-        lambda logits, p, temperature: (logits / temperature).softmax(-1): "nothing is cut",
+        ): "the temperature divides the logits",  # multiplied by the temperature
+        lambda logits, p, temperature: (logits / temperature).softmax(-1): "no token is left out",
     },
     "clipped_precision": {
         lambda prediction, reference, n: precision(
@@ -520,7 +521,7 @@ WRONG = {
         ): "swapped? divide by the n-grams of the prediction",  # recall
         lambda prediction, reference, n: (
             (grams(prediction, n) & grams(reference, n)).total() / len(prediction)
-        ): "expected 1, got 0.75",  # divided by the words
+        ): "divide by the number of n-grams, not of words",  # divided by the words
         lambda prediction, reference, n: (
             (grams(prediction, n) & grams(reference, n)).total() // grams(prediction, n).total()
         ): "expected 0.5, got 0",  # whole division

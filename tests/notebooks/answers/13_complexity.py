@@ -287,18 +287,20 @@ WRONG = {
         ): "a multiplication and an addition are two",  # a product and a sum taken for one
         lambda n, d, h: (
             4 * n**2 * d * h + 8 * n * d**2
-        ): "one head is d_model / n_heads wide",  # d_model for the dimension of a head
+        ): "d_k of a head is d_model / n_heads",  # d_model for the dimension of a head
         lambda n, d, h: (
             4 * n**2 * d + 8 * n * d**2 * h
         ): "expected 3192, got 5208",  # projections once a head
         lambda n, d, h: 4 * n**2 * d: "the four projections are missing",  # without the projections
         lambda n, d, h: (
             4 * n**2 * d + 6 * n * d**2
-        ): "the heads are joined by a fourth matrix",  # no output projection
+        ): "W_o is the fourth matrix",  # no output projection
         lambda n, d, h: (
             4 * n**2 * d // h + 8 * n * d**2
         ): "expected 3192, got 2604",  # one head of them
-        lambda n, d, h: 2 * n**2 * d + 8 * n * d**2: "expected 3192, got 2604",  # no weighted sum
+        lambda n, d, h: (
+            2 * n**2 * d + 8 * n * d**2
+        ): "scores and weighted sum are two products",  # no weighted sum
         lambda n, d, h: (
             4 * n**2 * d + 8 * n * d * (d // h)
         ): "expected 3192, got 2184",  # projections of one head
@@ -308,7 +310,7 @@ WRONG = {
         lambda n, d, h: 4 * n**2 * d + 4 * n * d**2: "expected 3192, got 2184",  # projections half
         lambda n, d, h: (
             4 * n**2 * d + 8 * n * d**2 + 5 * h * n**2
-        ): "expected 3192, got 3437",  # softmax counted
+        ): "torch counts matrix products only",  # softmax counted
         lambda n, d, h: (
             4 * n**2 * d / 1 + 8 * n * d**2
         ): "expected a whole number",  # no whole number
@@ -344,26 +346,28 @@ WRONG = {
         full_matrix: "times the FLOPs",
         full_matrix_without_a_product: "times the FLOPs",
         full_rows: "times the FLOPs",
-        mean_of_the_window: "position 7 attends to positions 0 to 10 alone",  # uniform
-        sliced(1, 0): "position 1 attends to positions 0 to 10 alone",  # backwards only
-        sliced(0, 1): "position 10 attends to positions 0 to 10 alone",  # forwards only
-        sliced(2, 2): "position 0 attends to positions 0 to 2 alone",  # twice the radius
-        sliced(1, 1, end=0): "position 1 attends to positions 0 to 3 alone",  # end left out
+        mean_of_the_window: "position 7 is wrong: it must attend to positions 0 to 10",  # uniform
+        sliced(1, 0): "position 1 is wrong: it must attend to positions 0 to 10",  # backwards only
+        sliced(0, 1): "position 10 is wrong: it must attend to positions 0 to 10",  # forwards only
+        sliced(2, 2): "position 0 is wrong: it must attend to positions 0 to 2",  # twice the radius
+        sliced(
+            1, 1, end=0
+        ): "position 1 is wrong: it must attend to positions 0 to 3",  # end left out
         sliced(
             1, 1, root=lambda key, value: 1
         ): "divide by the root of d_k, the last axis",  # not divided
         sliced(
             1, 1, root=lambda key, value: value.shape[1]
         ): "divide by the root of d_k, the last axis",  # root of d_v
-        blocks_alone: "position 10 attends to positions 8 to 10 alone",  # blocks
-        around_the_ends: "position 7 attends to positions 0 to 10 alone",  # around the ends
-        zeros_seen: "position 7 attends to positions 0 to 10 alone",  # zeros beyond the ends
-        negative_start: "position 10 attends to positions 0 to 10 alone",  # negative start
-        always_full_windows: "position 0 attends to positions 0 to 2 alone",  # moved inwards
+        blocks_alone: "position 10 is wrong: it must attend to positions 8 to 10",  # blocks
+        around_the_ends: "position 7 is wrong: it must attend to positions 0 to 10",
+        zeros_seen: "position 7 is wrong: it must attend to positions 0 to 10",
+        negative_start: "position 10 is wrong: it must attend to positions 0 to 10",
+        always_full_windows: "position 0 is wrong: it must attend to positions 0 to 2",
         local_in_place: "argument 1 was changed",
         lambda query, key, value, radius: (
             value
-        ): "position 8 attends to positions 0 to 10 alone",  # value
+        ): "position 8 is wrong: it must attend to positions 0 to 10",  # value
         lambda *inputs: sliced(1, 1)(*inputs)[:, None]: "shape (11, 7), got (11, 1, 7)",
     },
 }

@@ -299,22 +299,22 @@ WRONG = {
         ): "expected 80 % of those asked for to become MASK",  # all masked
         mixture(
             mask=1.0, stay=1.0, spared=-1
-        ): "PAD, BOS or EOS is asked for: choose among the words",  # special tokens too
+        ): "PAD, BOS or EOS is asked for or changed: choose among the words",  # special tokens too
         mixture(
             spared=PAD
-        ): "PAD, BOS or EOS is asked for: choose among the words",  # BOS and EOS too
+        ): "PAD, BOS or EOS is asked for or changed: choose among the words",  # BOS and EOS too
         mixture(
             asked=lambda rows, inputs, chosen: rows >= 0
         ): "expected 15 % of the words to be asked for, got 100.0%",  # asked everywhere
         mixture(
             asked=lambda rows, inputs, chosen: inputs == MASK
-        ): "expected 15 % of the words to be asked for, got 11.8%",  # only what is masked
+        ): "a token that is not asked for was changed",  # only what is masked
         mixture(
             asked=lambda rows, inputs, chosen: inputs != rows
         ): "expected 80 % of those asked for to become MASK",  # not those that stay
         mixture(
             asked=lambda rows, inputs, chosen: ~chosen
-        ): "expected 15 % of the words to be asked for, got 85.1%",  # the others are asked
+        ): "a token that is not asked for was changed",  # the others are asked
         mixture(
             asked=lambda rows, inputs, chosen: (rows > EOS) & (torch.rand(rows.shape) < 0.15)
         ): "a token that is not asked for was changed: choose once, then decide among the chosen",
@@ -332,19 +332,19 @@ WRONG = {
         fates_on_top_of_each_other: "expected 80 % of those asked for to become MASK",  # 72 %
         masking_in_place: "argument 1 was changed",
         masking_in_the_rows: "argument 1 was changed",
-        same_columns: "the same places are chosen in each row: draw for each token",
+        same_columns: "the same positions are chosen in each row: draw for each token",
         lambda rows, n_vocab: (
             (both := mixture()(rows, n_vocab))[0],
             both[1].masked_fill(both[1] == PAD, -100),
         ): "a target is the token that stood there, or PAD",  # -100 for PAD
         lambda rows, n_vocab: mixture()(rows, n_vocab)[
             ::-1
-        ]: "a target is the token that stood there, or PAD",  # swapped
+        ]: "inputs come first, then targets",  # swapped
         lambda rows, n_vocab: tuple(
             x.float() for x in mixture()(rows, n_vocab)
         ): "expected whole numbers (torch.int64)",  # floats
         same_each_time: "the same tokens are hidden at each call: draw anew",  # the same each time
-        one_word_for_all: "the random words are a few: draw one for each token",
+        one_word_for_all: "only a few different random words occur: draw one for each token",
     },
     "split_c_attn": {
         lambda weight, bias: list(
@@ -367,22 +367,22 @@ WRONG = {
         ): "the weight of q is not columns 0 to 5 of W, transposed; the order is q, k, v",
         lambda weight, bias: [
             (w, torch.zeros_like(b)) for w, b in thirds(weight, bias)
-        ]: "the bias of q is not columns 0 to 5 of b; the order is q, k, v",  # bias lost
+        ]: "the bias of q is not entries 0 to 5 of b; the order is q, k, v",  # bias lost
         lambda weight, bias: [
             (w.T, bias) for w in weight.chunk(3, dim=1)
-        ]: "shape (6,), got (18,)",  # bias not cut
+        ]: "shape (6,), got (18,); the bias of q",  # bias not cut
         lambda weight, bias: list(
             zip(*thirds(weight, bias), strict=True)
-        ): "expected three pairs (weight, bias)",  # weights, then biases
+        ): "expected three pairs (weight, bias), got a list of 2",  # weights, then biases
         lambda weight, bias: [
             w.T for w in weight.chunk(3, dim=1)
         ]: "expected a pair (weight, bias) for q",  # no pairs
         lambda weight, bias: list(
             zip(weight.chunk(3), bias.chunk(3), strict=True)
-        ): "shape (6, 6), got (2, 18)",  # rows cut
+        ): "shape (6, 6), got (2, 18); the weight of q",  # rows cut
         lambda weight, bias: dict(
             zip("qkv", thirds(weight, bias), strict=True)
-        ): "expected three pairs (weight, bias)",  # a dictionary
+        ): "expected three pairs (weight, bias), got a dict",  # a dictionary
         lambda weight, bias: [
             (w.round(decimals=2), b) for w, b in thirds(weight, bias)
         ]: "the weight of q is not columns 0 to 5 of W, transposed; the order is q, k, v",
@@ -391,7 +391,7 @@ WRONG = {
     "share_heads": {
         grouped(
             lambda heads: heads.mean(1), by_stride=True
-        ): "neighbours make a group",  # every nth head
+        ): "a group is made of neighbouring heads",  # every nth head
         grouped(
             lambda heads: heads[:, 0]
         ): "the mean of all heads of a group, not its first",  # first head
@@ -399,13 +399,13 @@ WRONG = {
         grouped(lambda heads: heads.mean(2)): "shape (30, 7), got (6, 7)",  # mean over the features
         grouped(
             lambda heads: heads.mean((0, 1)).expand(len(heads), -1, -1)
-        ): "6 heads in 6 groups: expected the mean of each group's heads",  # one mean for all
+        ): "n_heads=6, n_groups=6: expected the mean of each group's heads",  # one mean for all
         grouped(
             lambda heads: heads.mean(1, keepdim=True).expand_as(heads).flatten(0, 1)
         ): "shape (5, 7), got (30, 7)",  # as many heads as before
         grouped(
             lambda heads: heads.amax(1)
-        ): "6 heads in 1 groups: expected the mean of each group's heads",  # the greatest
+        ): "n_heads=6, n_groups=1: expected the mean of each group's heads",  # the greatest
         lambda weight, n_heads, n_groups: grouped(lambda heads: heads.mean(1))(
             weight, n_heads, n_heads // n_groups
         ): "shape (30, 7), got (5, 7)",  # size of a group for their number
@@ -414,10 +414,10 @@ WRONG = {
         ): "features of one head were averaged",  # features mixed
         lambda weight, n_heads, n_groups: (
             grouped(lambda heads: heads.sum(1))(weight, n_heads, n_groups) / n_groups
-        ): "6 heads in 6 groups: expected the mean of each group's heads",
+        ): "n_heads=6, n_groups=6: expected the mean of each group's heads",
         grouped(
             lambda heads: heads[:, -1]
-        ): "6 heads in 1 groups: expected the mean of each group's heads",  # last head
+        ): "n_heads=6, n_groups=1: expected the mean of each group's heads",  # last head
         lambda weight, n_heads, n_groups: (
             grouped(lambda heads: heads.mean(1))(weight.T, n_heads, n_groups).T
             if weight.shape[1] % n_heads == 0

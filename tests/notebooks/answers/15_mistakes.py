@@ -203,6 +203,11 @@ class LayerOfOneHead(WithMatrices):
         return self.w_o(scaled_dot_product_attention(*self.projected(x)))
 
 
+class LayerWithWeights(LayerOfOneHead):
+    def forward(self, x):
+        return super().forward(x), x
+
+
 class LayerWithoutOutput(WithMatrices):
     def forward(self, x):
         q, k, v = (y.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for y in self.projected(x))
@@ -528,8 +533,12 @@ def leak_of_the_best_word(model, source, lengths, target_in):
     """Looks at the likeliest words alone, which a small leak does not change."""
 
     class Best(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
         def forward(self, *inputs):
-            return model(*inputs).argmax(-1).float()
+            return self.model(*inputs).argmax(-1).float()
 
     was_training = model.training
     leaks = leak_with()(Best().train(was_training), source, lengths, target_in)
@@ -599,9 +608,9 @@ RIGHT = {
 
 WRONG = {
     "mended_map": {
-        map_with(root=1): "which number stands under the root?",  # root of n_heads
-        map_with(root=2): "which number stands under the root?",  # root of time
-        map_with(root=None): "which number stands under the root?",  # not divided
+        map_with(root=1): "what are the scores divided by?",  # root of n_heads
+        map_with(root=2): "what are the scores divided by?",  # root of time
+        map_with(root=None): "what are the scores divided by?",  # not divided
         map_with(axis=-2): "rows do not sum to 1",  # softmax over the queries
         map_with(filler=-1e9): "it stops: RuntimeError",  # float16
         map_with(filler=-1e4): "the filler must lie below every score",  # filler not low enough
@@ -615,35 +624,36 @@ WRONG = {
         ): "it stops: RuntimeError",  # lowest of float32 in float16
         lambda query, key, mask: map_with()(
             query.float(), key.float(), mask
-        ): "it stops: RuntimeError",  # always float32
+        ): "query is torch.float16, and the weights torch.float32",  # always float32
         map_that_divides_in_place: "argument 1 was changed",
         map_that_turns_the_mask: "argument 3 was changed",
     },
     "MendedLayer": {
         layer_with(
             by_reshape=(True, True)
-        ): "its heads are cut and joined by reshape alone: transpose between",  # split by reshape
+        ): "its heads are split and merged by reshape alone: transpose between",  # split by reshape
         layer_with(
             by_reshape=(True, False)
-        ): "its heads are cut by reshape alone: transpose (batch, time, heads, d_k)",
+        ): "its heads are split by reshape alone: transpose (batch, time, heads, d_k)",
         layer_with(
             by_reshape=(False, True)
-        ): "its heads are joined by reshape alone: transpose them back",
+        ): "its heads are merged by reshape alone: transpose them back",
         layer_with(
             made_in_forward=True
         ): "repeat: the same input gives two outputs",  # output made in forward
-        layer_with(shared=True): "copied: the same weights give another output",  # q for v
+        layer_with(shared=True): "its values are the queries: use w_v",  # q for v
         layer_with(
             root=lambda x, q: math.sqrt(x.shape[-1])
         ): "its scores are divided by the root of d_in, not of d_k",  # root of d_model
         layer_with(
             root=lambda x, q: 1
-        ): "copied: the same weights give another output",  # not divided
-        LayerOfSlices: "count: expected the parameters",  # sizes of matrices
-        LayerOfOneHead: "copied: the same weights give another output",  # one head
-        LayerWithoutOutput: "expected (2, 5, 20)",  # no w_o
+        ): "its scores are not divided by the root of d_k",  # not divided
+        LayerOfSlices: "count: w_q.weight: expected (12, 12), got (4, 4); w_q.bias",
+        LayerOfOneHead: "it has one head only",
+        LayerWithWeights: "expected a tensor (2, 5, 20), got a tuple of 2",
+        LayerWithoutOutput: "expected an output of shape (2, 5, 20)",  # no w_o
         OutputBackwards: "your function raised RuntimeError",  # w_o backwards
-        OutputOfTheInputsSize: "expected (2, 5, 20)",  # d_out
+        OutputOfTheInputsSize: "expected an output of shape (2, 5, 20)",  # d_out
         LayerThatDropsOut: "repeat: the same input gives two outputs",  # drops out
         LayerThatLooksBack: "copied: the same weights give another output",  # causal
         LayerIntoItsInput: "an input was changed",
@@ -651,32 +661,38 @@ WRONG = {
     "MendedPositions": {
         positions_with(
             table_with(power=lambda c: c)
-        ): "shift: no matrix does: sine and cosine of a pair need one frequency",  # exponent c
+        ): "shift: no single matrix shifts all positions: sine and cosine of a pair need one frequency",
         positions_with(table_with(power=lambda c: c // 2)): "sinusoids: position",  # exponent i
         positions_with(table_with(base=1000)): "sinusoids: position",  # base
-        positions_with(table_with(first=1)): "sinusoids: position",  # from 1
-        positions_with(table_with(swapped=True)): "sinusoids: position",  # sine and cosine swapped
+        positions_with(
+            table_with(first=1)
+        ): "position 0, column 0: expected 0.0000, got 0.8415; position 0 first",
+        positions_with(
+            table_with(swapped=True)
+        ): "got 1.0000; position 0 first, sin in even columns",
         positions_with(halves): "sinusoids: position",  # halves
         positions_with(buffer=False): "moves: after .to(device) it stops",  # no buffer
-        positions_with(rows=lambda start, n: slice(0, n)): "start is not heard",
+        positions_with(rows=lambda start, n: slice(0, n)): "start is ignored",
         positions_with(
             rows=lambda start, n: slice(start, n)
         ): "your function raised RuntimeError",  # start: n
         positions_with(
             rows=lambda start, n: slice(start, start + 1)
-        ): "two positions have the same code",  # one row for all
-        positions_with(of=0): "two positions have the same code",  # batch for time
+        ): "two or more positions get the same vector",  # one row for all
+        positions_with(of=0): "two or more positions get the same vector",  # batch for time
         positions_with(
             lambda d_model, max_length: torch.zeros(max_length, d_model)
-        ): "two positions have the same code",  # zeros
-        TrainedPositions: "['table'] would be trained: what is fixed is a buffer",
-        PositionsTimesTheRoot: "what is added depends on x: x + table, and nothing else",
-        PositionsAlone: "what is added depends on x: x + table, and nothing else",  # x is not added
-        PositionsThatDropOut: "what is added depends on x: x + table, and nothing else",
+        ): "two or more positions get the same vector",  # zeros
+        TrainedPositions: "table would be trained: what is fixed is a buffer",
+        PositionsTimesTheRoot: "the output is not x + table and nothing else",
+        PositionsAlone: "the output is not x + table and nothing else",  # x is not added
+        PositionsThatDropOut: "the output is not x + table and nothing else",
         PositionsInPlace: "an input was changed",
     },
     "finds_leak": {
-        leak_with(modes=(False,)): "a mask in use only: no leak was found",  # evaluation mode only
+        leak_with(
+            modes=(False,)
+        ): "a mask in evaluation mode only: no leak was found",  # evaluation mode only
         leak_with(
             modes=(True,)
         ): "a mask in training only: no leak was found",  # training mode only
@@ -697,7 +713,7 @@ WRONG = {
         leak_in_the_tokens: "argument 4 was changed",
         leak_of_the_source: "a right model: a leak was found",  # the source changed
         leak_with(modes=(None,)): "a mask in training only: no leak was found",  # the mode it has
-        leak_of_the_best_word: "a mask in training only: no leak was found",
+        leak_of_the_best_word: "weights masked after the softmax: no leak was found",
         lambda *inputs: (
             not leak_with()(*inputs)
         ): "a right model: a leak was found",  # the wrong way round
