@@ -84,8 +84,8 @@ def check_contributions(contribute: Callable[[MultiHeadAttention, Tensor], Tenso
             "in the order of the heads?"
         )
         all_in_all = (
-            "the parts and the bias of W^O must add up to layer(x): which columns of w_o.weight "
-            "belong to which head?"
+            "the parts and the bias of W^O must add up to layer(x): are the heads right, and which "
+            "columns of w_o.weight belong to each?"
         )
         mistakes = {
             "the bias of W^O is in every part, so it counts once for each head": want + bias,

@@ -99,10 +99,8 @@ def require_attention(
     results = {name: wrong @ value for name, wrong in weights.items()}
     if key.dim() == 3:
         q, k, v = (x.flatten(0, 1) for x in (query, key, value))
-        joined = (q @ k.T / d_k**0.5).softmax(-1) @ v
-        results["the softmax runs over the keys of all sequences of the batch"] = joined.view_as(
-            want
-        )
+        joined = ((q @ k.T / d_k**0.5).softmax(-1) @ v).view_as(want)
+        results["the softmax runs over the keys of all sequences of the batch"] = joined
     off = f"{otherwise}, got an output that is off by {(got - want).abs().max().item():.2g}"
     require_close(got, want, off, results)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kit.masking.checks import check_nothing_leaks
+from kit.masking.checks import check_masked_softmax, check_nothing_leaks
 from kit.shared.checks import CheckFailed
 from kit.shared.measure import influence
 from lib.attention import MultiHeadAttention
@@ -56,3 +56,15 @@ def test_leaks_are_found_in_either_mode():
 def test_a_leak_without_a_gradient_is_found():
     with pytest.raises(CheckFailed, match="changed with inputs"):
         check_nothing_leaks(lambda x: x + x.detach().flip(0), normal(5, 6), causal_mask(5))
+
+
+@pytest.mark.parametrize(("said", "hinted"), [("no such type", False), ("overflow", True)])
+def test_finite_fills_are_spoken_of_where_a_number_overflows(said, hinted):
+    def softmax(scores, mask):
+        if scores.dtype == torch.bfloat16:
+            raise RuntimeError(said)
+        return scores.masked_fill(~mask, -torch.inf).softmax(-1).nan_to_num()
+
+    with pytest.raises(CheckFailed, match=f"in torch.bfloat16: .*{said}") as failed:
+        check_masked_softmax(softmax)
+    assert ("no large finite number fits every type" in str(failed.value)) == hinted

@@ -338,7 +338,7 @@ WRONG = {
         lambda layer, x: layer(x): "got (2, 5, 13)",
         lambda layer, x: parts(layer, x, bias=1.0): "counts once for each head",
         lambda layer, x: parts(layer, x, bias=1 / layer.n_heads): "the bias of W^O is shared out",
-        lambda layer, x: parts(layer, x, rows=False): "which columns of w_o.weight",
+        lambda layer, x: parts(layer, x, rows=False): "columns of w_o.weight belong to each?",
         lambda layer, x: parts(layer, x).flip(1): "in the order of the heads?",
         lambda layer, x: (
             layer(x)[:, None].expand(-1, 3, -1, -1) / 3

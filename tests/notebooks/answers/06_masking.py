@@ -208,7 +208,7 @@ WRONG = {
             scores, mask, -torch.inf
         ): "row 2, scores",  # NaN in an empty row
         lambda scores, mask: filled(scores, mask, -torch.inf) * mask: "row 2, scores",  # 0 * NaN
-        lambda scores, mask: filled(scores, mask, -1e9) * mask: "in torch.float16",
+        lambda scores, mask: filled(scores, mask, -1e9) * mask: "without overflow, in the line",
         lambda scores, mask: filled(scores, mask, -100.0) * mask: "row 3, scores",
         lambda scores, mask: filled(scores, ~mask, -torch.inf).nan_to_num(): "the wrong way round",
         lambda scores, mask: filled(scores, ~mask, -torch.inf): "the wrong way round",
