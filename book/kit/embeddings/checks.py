@@ -144,7 +144,7 @@ def check_smoothed_loss(loss: Callable[[Tensor, Tensor, float], Tensor]) -> Step
             infinite *= not got.isfinite()
             seen = f"smoothing {smoothing}{where}: expected {want:.4f}, got {got:.4f}{infinite}"
             real, rule = target != PAD, shared if smoothing else plain
-            mistakes = {
+            mistakes: dict[str, Tensor | float] = {
                 "padding is counted: only real tokens enter the mean": losses.mean(),
                 f"{seen}; padding counts below the line": losses[real].sum() / real.numel(),
                 f"{seen}; does nan_to_num hide an infinite loss?": 0.0,

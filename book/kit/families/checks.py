@@ -92,7 +92,7 @@ def check_split_c_attn(split: Callable[[Tensor, Tensor], list[tuple[Tensor, Tens
     weight, bias = normals((d_model, 3 * d_model), (3 * d_model,))
     parts = split(weight, bias)
     of = f" of {len(parts)}" if isinstance(parts, list | tuple) else ""
-    got = f"got a {type(parts).__name__}{of}"
+    got = "got None" if parts is None else f"got a {type(parts).__name__}{of}"
     require(is_parts(parts, 3), f"expected three pairs (weight, bias), {got}")
     for place, (name, pair) in enumerate(zip("qkv", parts, strict=True)):
         own, offset = expect_pair(pair, f"a pair (weight, bias) for {name}")

@@ -113,8 +113,8 @@ def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Steps:
     wanted = {name: tuple(p.shape) for name, p in right.named_parameters()}
     got = {name: tuple(p.shape) for name, p in layer.named_parameters()}
     unlike = [name for name in wanted | got if wanted.get(name) != got.get(name)]
-    told = (f"{name}: expected {wanted.get(name)}, got {got.get(name)}" for name in unlike)
-    require(not unlike, f"count: {'; '.join(told)}")
+    each = (f"{name}: expected {wanted.get(name)}, got {got.get(name)}" for name in unlike)
+    require(not unlike, f"count: {'; '.join(each)}")
     yield "count"
     outputs = []
     for other in (right, *(wrong(12, 3, 20) for wrong in MISTAKEN_LAYERS.values())):

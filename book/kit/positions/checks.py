@@ -101,6 +101,7 @@ def check_rotary_attention(attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -
         plain, by_query, by_key, all_three = (
             _rotary(*inputs, turn=it) for it in ("", "q", "k", "qkv")
         )
+        mirror = query.new_tensor([1, -1]).repeat(shape[-1] // 2)
         mistakes = {
             "nothing is rotated by its position: the scores do not know the positions": plain,
             "only the queries are rotated: the score then depends on the query's own "
@@ -111,7 +112,7 @@ def check_rotary_attention(attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -
             "entry i is paired with entry i + d_k / 2; "
             "here the pairs are neighbours, 2i, 2i + 1": paired,
             "the pairs are rotated clockwise: check the signs of the sines": _rotary(
-                *(x * x.new_tensor([1, -1]).repeat(shape[-1] // 2) for x in (query, key)), value
+                query * mirror, key * mirror, value
             ),
             "the scores are not divided by sqrt(d_k)": _rotary(
                 query * shape[-1] ** 0.5, key, value

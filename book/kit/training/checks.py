@@ -35,7 +35,8 @@ def check_shift_right(shift: Callable[[list[list[int]]], tuple[Tensor, Tensor]])
     sentences = [[7, 9, 8], [5], [12, 4, 6, 11, 10], [9, 9]]
     batch = pad_batch(sentences, sentences)
     got = shift(sentences)
-    kinds = [type(part).__name__ for part in (got if isinstance(got, tuple | list) else [got])]
+    got = expect(got, tuple | list, "two tensors (target_in, target_out)")
+    kinds = [type(part).__name__ for part in got]
     expected = f"expected two tensors (target_in, target_out), got {', '.join(kinds)}"
     require(is_parts(got, 2, Tensor), expected)
     both = {"target_in": (got[0], batch.target_in), "target_out": (got[1], batch.target_out)}

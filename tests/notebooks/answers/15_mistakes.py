@@ -661,7 +661,7 @@ WRONG = {
     "MendedPositions": {
         positions_with(
             table_with(power=lambda c: c)
-        ): "shift: no single matrix shifts all positions: sine and cosine of a pair need one frequency",
+        ): "shift: no single matrix shifts all positions: sine and cosine of a pair",
         positions_with(table_with(power=lambda c: c // 2)): "sinusoids: position",  # exponent i
         positions_with(table_with(base=1000)): "sinusoids: position",  # base
         positions_with(
