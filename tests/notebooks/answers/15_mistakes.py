@@ -650,7 +650,7 @@ WRONG = {
         ): "its scores are not divided by the root of d_k",  # not divided
         LayerOfSlices: "count: w_q.weight: expected (12, 12), got (4, 4); w_q.bias",
         LayerOfOneHead: "it has one head only",
-        LayerWithWeights: "expected a tensor (2, 5, 20), got a tuple of 2",
+        LayerWithWeights: "expected a tensor of shape (2, 5, 20), got a tuple of 2",
         LayerWithoutOutput: "expected an output of shape (2, 5, 20)",  # no w_o
         OutputBackwards: "your function raised RuntimeError",  # w_o backwards
         OutputOfTheInputsSize: "expected an output of shape (2, 5, 20)",  # d_out
