@@ -45,6 +45,7 @@ class Chapter:
     number: int
     exercises: dict[str, str] = field(default_factory=dict)  # the numbers by label
     figures: int = 0
+    tables: int = 0
 
 
 def to_plain(text: str, chapter: Chapter) -> str:
@@ -263,6 +264,13 @@ def caption(text: str, chapter: Chapter) -> str:
     return f"**Figure {chapter.number}.{chapter.figures}.** {to_plain(text, chapter)}"
 
 
+def table(fence: Fence, chapter: Chapter) -> str:
+    """The table with its caption above it, and its number in the chapter."""
+    chapter.tables += 1
+    number = f"**Table {chapter.number}.{chapter.tables}.**"
+    return f"{number} {to_plain(fence.argument, chapter)}\n\n{to_plain(fence.body, chapter)}"
+
+
 def whole(fence: Fence) -> str:
     """The text of a directive that has no argument: it may begin beside the name."""
     return f"{fence.argument}\n{fence.body}".strip()
@@ -297,6 +305,7 @@ DIRECTIVES = {
     "admonition": (admonition, {"class", "name"}),
     **{name: (named_admonition, {"class", "name"}) for name in NAMED},
     "math": (math, {"label", "name"}),
+    "table": (table, {"name"}),
     "figure": (figure, PICTURE),
     "image": (figure, PICTURE),
 }

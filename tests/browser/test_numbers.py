@@ -79,12 +79,14 @@ def test_a_link_that_says_a_number_leads_there(name):
 
 
 @pytest.mark.parametrize(("name", "number"), NUMBERS.items())
-def test_exercises_and_figures_are_counted_within_their_chapter(name, number):
+def test_what_is_counted_is_counted_within_its_chapter(name, number):
     labels = [*captions(name).values()]
-    for kind in ("Exercise", "Figure"):
+    for kind in ("Exercise", "Figure", "Table"):
         own = [label for label in labels if label.startswith(kind)]
         assert own == [f"{kind} {number}.{one}" for one in range(1, len(own) + 1)]
     assert len(page(name).select("article figure")) == sum(x.startswith("Figure") for x in labels)
+    tables = page(name).select("article table.table")  # those of the text, none of an output
+    assert len(tables) == sum(label.startswith("Table") for label in labels)
     exercises = page(name).select("div.exercise")
     assert len(exercises) >= 5
     solutions = page(name).select("div.solution .admonition-title")
