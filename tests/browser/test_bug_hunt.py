@@ -102,6 +102,29 @@ def test_the_answer_can_be_had(stage):
     expect(page.locator(".bh-code:visible")).to_have_count(0)
 
 
+def test_the_score_counts_models_and_first_guesses(stage):
+    page = stage.show(hunt())
+    score = page.locator(".bh-score")
+    expect(score).to_be_hidden()
+    name_it(page, "MinusBillion")
+    expect(score).to_have_text("Your score: 0 of 2 models named, 0 at the first guess.")
+    name_it(page, "NoTargetMask")
+    expect(score).to_have_text("Your score: 1 of 2 models named, 0 at the first guess.")
+    page.get_by_label("Model", exact=True).select_option("Model B")
+    expect(score).to_have_text("Your score: 1 of 2 models named, 0 at the first guess.")
+    name_it(page, "MinusBillion")
+    expect(score).to_have_text("Your score: 2 of 2 models named, 1 at the first guess.")
+    expect(page.locator(".bw [role=status]")).to_contain_text("2 of 2 models named")
+
+
+def test_a_model_whose_answer_was_shown_does_not_score(stage):
+    page = stage.show(hunt())
+    page.get_by_role("button", name="Show the answer").click()
+    name_it(page, "NoTargetMask")
+    score = page.locator(".bh-score")
+    expect(score).to_have_text("Your score: 0 of 2 models named, 0 at the first guess.")
+
+
 def test_every_cell_of_the_table_explains_itself(stage):
     page = stage.show(hunt(mode="matrix"))
     matrix, _, _ = hunted()

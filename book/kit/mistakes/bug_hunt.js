@@ -57,6 +57,14 @@ export default {
       const asked = () => readAsked(w.get("asked"), names.length);
       const truth = () => keys.indexOf(cases[w.get("case")].name);
       const fresh = { asked: "", guess: "", named: "", shown: false };
+      /** What became of each model on this visit: guesses until it was named or told. */
+      const tried = cases.map(() => ({ guesses: 0, found: false, told: false }));
+      const count = () => {
+        const found = tried.filter((one) => one.found);
+        const first = found.filter((one) => one.guesses === 1);
+        return tried.every((one) => !one.guesses && !one.told) ? "" : `Your score: ${found.length} of `
+          + `${cases.length} models named, ${first.length} at the first guess.`;
+      };
 
       /** One finding in words: a sign, the name, the number, the message. */
       const line = (mistake, k) => {
@@ -115,11 +123,20 @@ export default {
       const guess = controls.select(w, "guess", { label: "Your diagnosis", options: [
         ["", "Choose a mistake"], ...guesses.map(({ name, title }) => [name, title])] });
       const name = ui.button("Name it", (event) => {
+        const one = tried[w.get("case")];
+        if (!one.found && !one.told) {
+          one.guesses += 1;
+          one.found = keys.indexOf(w.get("guess")) === truth();
+        }
         w.set({ named: w.get("guess") });
         back(event, guess);
       }, { primary: true });
-      const give = ui.button("Show the answer", () => w.set({ shown: true }));
+      const give = ui.button("Show the answer", () => {
+        tried[w.get("case")].told = true;
+        w.set({ shown: true });
+      });
       const verdict = ui.h("p", { class: "bh-verdict" });
+      const score = ui.h("p", { class: "bw-note bh-score" });
       const solution = ui.part("The mistake");
       const hunt = ui.h("div", { class: "bh-view" },
         ui.h("div", { class: "bw-columns" },
@@ -129,7 +146,7 @@ export default {
         ui.h("div", { class: "bh-ask" }, test.element, run),
         ui.h("div", {}, none, results),
         ui.h("div", { class: "bh-ask" }, guess.element, ui.h("div", { class: "bw-buttons" }, name, give)),
-        verdict, solution);
+        verdict, score, solution);
 
       // The table
       const pick = (row, column) => w.set({ row, column });
@@ -181,12 +198,14 @@ export default {
           run.disabled = tests.includes(names.indexOf(state.test));
           name.disabled = state.guess === "" || state.guess === state.named;
           const found = state.named && answer(keys.indexOf(state.named), truth(), tests, findings, names);
-          const count = tests.length === 1 ? "one test" : `${tests.length} tests`;
+          const effort = tests.length === 1 ? "one test" : `${tests.length} tests`;
           const title = state.named && mistakes[keys.indexOf(state.named)].title;
           verdict.hidden = !found;
-          verdict.textContent = !found ? "" : found.right ? `✓ ${title}, found with ${count}.`
+          verdict.textContent = !found ? "" : found.right ? `✓ ${title}, found with ${effort}.`
             : `✗ Not “${title}”: ${found.text}`;
           verdict.className = `bh-verdict ${found?.right ? "bh-good" : "bh-bad"}`;
+          score.textContent = count();
+          score.hidden = !score.textContent;
           const open = state.shown || Boolean(found?.right);
           give.hidden = open;
           solution.hidden = !open;
@@ -194,7 +213,7 @@ export default {
             ...(open ? [ui.h("div", { class: "bh-about" }, about(mistakes[truth()]))] : []));
           const latest = tests.length ? `${results.lastChild.textContent} ` : "";
           w.say(`${letter(state.case)}. ${latest}${verdict.textContent}`
-            + `${open ? ` The mistake: ${mistakes[truth()].title}.` : ""}`);
+            + `${open ? ` The mistake: ${mistakes[truth()].title}. ${score.textContent}` : ""}`);
           return;
         }
         table.outline(state.row, state.column);
