@@ -26,7 +26,13 @@ from lxml import etree, html
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "book"))
-from ext.book_pages import EPUB, download_sizes, link_downloads, rewrite  # noqa: E402
+from ext.book_pages import (  # noqa: E402
+    EPUB,
+    download_sizes,
+    link_downloads,
+    read_contents,
+    rewrite,
+)
 
 XHTML, MATHML, SVG = (
     "http://www.w3.org/1999/xhtml",
@@ -60,13 +66,6 @@ class Page:
         """What the contents of the EPUB must say of this page."""
         found = {node.tag for node in self.section.iter() if isinstance(node.tag, str)}
         return " ".join(name for name, tag in (("mathml", "math"), ("svg", "svg")) if tag in found)
-
-
-def read_contents() -> list[tuple[str, list[str]]]:
-    """The parts of the table of contents with their pages; the first page is a part of its own."""
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    parts = [(p["caption"], [entry["file"] for entry in p["chapters"]]) for p in toc["parts"]]
-    return [("", [toc["root"]]), *parts]
 
 
 def settle_widgets(page: Page) -> None:
@@ -224,7 +223,7 @@ CONTAINER = (
 
 def main(folder: Path, target: Path) -> None:
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
-    parts = read_contents()
+    parts = read_contents(ROOT)
     names = [name for _, group in parts for name in group]
     missing = [name for name in names if not (folder / f"{name}.html").exists()]
     if missing:

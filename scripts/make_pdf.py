@@ -17,14 +17,19 @@ from functools import partial
 from html import escape
 from pathlib import Path
 
-import yaml
 from playwright.sync_api import Page, sync_playwright
 from pypdf import PdfReader, PdfWriter
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "book"))
-from ext.book_pages import PDF, download_sizes, link_downloads, rewrite  # noqa: E402
+from ext.book_pages import (  # noqa: E402
+    PDF,
+    download_sizes,
+    link_downloads,
+    read_contents,
+    rewrite,
+)
 
 MARGIN = {"top": "16mm", "bottom": "18mm", "left": "16mm", "right": "16mm"}
 SCALE = 0.85
@@ -44,9 +49,7 @@ OPEN = """() => {
 
 def order() -> list[str]:
     """The pages in the order of the table of contents."""
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    chapters = [entry["file"] for part in toc["parts"] for entry in part["chapters"]]
-    return [toc["root"], *chapters]
+    return [name for _, names in read_contents(ROOT) for name in names]
 
 
 def printed(page: Page, path: Path) -> tuple[str, PdfReader]:

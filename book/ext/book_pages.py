@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from pathlib import Path
 
+import yaml
+
 IMAGE = re.compile(r'<img\b[^>]*?\bsrc="([^"]*)"[^>]*>')
 FIRST_PART = re.compile(r"<h2\b")  # what stands above it may be seen at once
 
@@ -48,6 +50,15 @@ ITEM = (
     '<span class="btn__text-container">{text}</span></a></li>'
 )
 LINK = '<a class="book-download" href="{address}" download>{text}</a>'
+
+
+def read_contents(root: Path) -> list[tuple[str, list[str]]]:
+    """The parts of the book with their pages, in order; the first page is a part without a name."""
+    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    parts = [
+        (part["caption"], [page["file"] for page in part["chapters"]]) for part in toc["parts"]
+    ]
+    return [("", [toc["root"]]), *parts]
 
 
 def rewrite(out: Path, steps: Iterable[Callable[[str], str]]) -> list[str]:

@@ -18,6 +18,7 @@ from pybtex.database import Entry, Person, parse_file
 from pybtex.richtext import Text
 
 from ext.book_myst import labels
+from ext.book_pages import read_contents
 
 BIBLIOGRAPHY, GLOSSARY = "book/bibliography", "book/glossary"
 
@@ -62,9 +63,7 @@ class Places:
     @cached_property
     def pages(self) -> list[str]:
         """The pages that stand in the contents."""
-        contents = yaml.safe_load((self.root / "_toc.yml").read_text(encoding="utf-8"))
-        chapters = [entry["file"] for part in contents["parts"] for entry in part["chapters"]]
-        return [contents["root"], *chapters]
+        return [name for _, names in read_contents(self.root) for name in names]
 
     @cached_property
     def texts(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from ext import book_widgets
 from tests.browser import axe
-from tests.paths import BOOK
+from tests.browser.weigh import QuietHandler, serve_packed
+from tests.paths import BOOK, HTML
 
 FLAGS = [
     "--no-sandbox",
@@ -44,19 +45,6 @@ MODULE_PAGE = """
 </script>
 <div id="mount"></div>
 """
-
-
-class QuietHandler(SimpleHTTPRequestHandler):
-    """Serves files, keeps nothing in a cache and writes no log."""
-
-    extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}  # noqa: RUF012
-
-    def end_headers(self) -> None:
-        self.send_header("Cache-Control", "no-store")
-        super().end_headers()
-
-    def log_message(self, *args) -> None:
-        pass
 
 
 def serve(folder: Path) -> tuple[ThreadingHTTPServer, str]:
@@ -255,3 +243,12 @@ def phone(touch_tabs: Tabs, assets: tuple[Path, str]) -> Iterator[Stage]:
     stage = Stage(touch_tabs, *assets, screen=(390, 844))
     yield stage
     assert stage.close() == []
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    """The address of the built book, served with gzip."""
+    server, address = serve_packed(HTML)
+    yield address
+    server.shutdown()
+    server.server_close()

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Locator, Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.browser.axe import violations
-from tests.browser.weigh import LIMIT, SCROLL, Weight, serve_packed
+from tests.browser.weigh import LIMIT, SCROLL, Weight
 from tests.paths import HTML
 
 pytestmark = [pytest.mark.browser, pytest.mark.built]
@@ -16,14 +16,6 @@ NOT_PAGES = ("_static/", "_sources/", "index.html")  # the last only leads to th
 PAGES = sorted(str(path.relative_to(HTML)) for path in HTML.rglob("*.html"))
 PAGES = [name for name in PAGES if not name.startswith(NOT_PAGES)]
 DESKTOP, PHONE = 1300, 390
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[str]:
-    server, address = serve_packed(HTML)
-    yield address
-    server.shutdown()
-    server.server_close()
 
 
 class Visit:

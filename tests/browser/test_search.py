@@ -9,7 +9,6 @@ from playwright.sync_api import Page
 
 from tests.browser.axe import violations
 from tests.browser.conftest import Tabs
-from tests.browser.weigh import serve_packed
 from tests.paths import BOOK, HTML
 
 pytestmark = [pytest.mark.browser, pytest.mark.built]
@@ -44,14 +43,6 @@ FIRST = {
 }
 RESULTS = ".search-results li"
 ADDRESSES = f"() => [...document.querySelectorAll('{RESULTS} a')].map((a) => a.href)"
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[str]:
-    server, address = serve_packed(HTML)
-    yield address
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.fixture

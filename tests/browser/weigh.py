@@ -4,12 +4,10 @@ import functools
 import gzip
 import threading
 from dataclasses import dataclass, field
-from http.server import ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page
-
-from tests.browser.conftest import QuietHandler
 
 PACKED = {".html", ".js", ".css", ".svg", ".json", ".txt", ".xml"}
 LIMIT = 400_000  # bytes over the wire, for whatever a page loads by itself
@@ -37,6 +35,19 @@ SCROLL = """async () => {
 @functools.cache
 def packed(path: Path, changed: float) -> bytes:
     return gzip.compress(path.read_bytes(), mtime=0)
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Serves files, keeps nothing in a cache and writes no log."""
+
+    extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}  # noqa: RUF012
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-store")
+        super().end_headers()
+
+    def log_message(self, *args) -> None:
+        pass
 
 
 class PackingHandler(QuietHandler):
