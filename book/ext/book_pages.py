@@ -49,14 +49,15 @@ ITEM = (
     '<span class="btn__icon-container"><i class="fas fa-file"></i></span>'
     '<span class="btn__text-container">{text}</span></a></li>'
 )
-LINK = '<a class="book-download" href="{address}" download>{text}</a>'
+LINK = '<a class="book-download" href="{address}" title="{told}" download>{name}</a>'
 
 
 def read_contents(root: Path) -> list[tuple[str, list[str]]]:
     """The parts of the book with their pages, in order; the first page is a part without a name."""
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
     parts = [
-        (part["caption"], [page["file"] for page in part["chapters"]]) for part in toc["parts"]
+        (part.get("caption", ""), [page["file"] for page in part["chapters"]])
+        for part in toc["parts"]
     ]
     return [("", [toc["root"]]), *parts]
 
@@ -138,7 +139,7 @@ def link_downloads(text: str, sizes: dict[str, int]) -> str:
     for name, size in sizes.items():
         address = f"{root.group(1) if root else ''}{DOWNLOADS[name]}"
         told = f"{name} ({size / 1e6:.0f} MB)"
-        links += LINK.format(address=address, text=f"As {told}")
+        links += LINK.format(address=address, told=told, name=name)
         items += ITEM.format(address=address, text=f"The whole book as {told}")
     text = text.replace(MARK, f"{MARK}{links}{END}")
     return PRINT_BUTTON.sub(lambda m: f"{m.group()}{MARK}{items}{END}", text, count=1)
