@@ -19,7 +19,7 @@ export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: help book pdf epub serve reader lab test lint format hooks gpu unit notebooks site answers portable colab setup setup-test \
-  setup-python chapter house refresh checkpoint train bench weigh engines clean
+  setup-python chapter form house refresh checkpoint train bench weigh engines clean
 
 help: ## list the tasks
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -129,6 +129,9 @@ colab: $(VENV)/test.stamp .venv-colab/colab.stamp ## every chapter alone in an e
 
 chapter: $(VENV)/test.stamp ## begin a chapter: make chapter NAME=sparse_attention TITLE="Sparse attention" [AFTER=masking]
 	@$(BIN)/python scripts/new_chapter.py $(NAME) "$(TITLE)" $(if $(AFTER),--after $(AFTER)) $(if $(NUMBER),--number $(NUMBER))
+
+form: $(VENV)/test.stamp ## what a reader meets in each chapter, against the bars: words, code, schematics, questions
+	@$(BIN)/python scripts/form.py
 
 house: $(VENV)/test.stamp ## how big the library is, who uses it, what is imported against the rule
 	@$(BIN)/python scripts/house.py

@@ -28,8 +28,8 @@ import torch
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from ext import book_widgets
+from kit.shared.packing import pack_model
 from kit.transformer.forward_tracer import ForwardTracer
-from kit.transformer.packing import pack_model
 from kit.transformer.tracing import stages_of
 from lib.checkpoints import load_published
 from lib.data import EOS, Pair, Vocabulary
@@ -70,7 +70,7 @@ RUN = """([name, runs]) => {
 }"""
 PRESS = """async ([texts, runs]) => {
   const times = [];
-  const form = document.querySelector(".ft-form");
+  const form = document.querySelector(".co-form");
   const status = document.querySelector(".ft-said");
   for (let i = 0; i < runs; i += 1) {
     form.querySelector("input").value = texts[i % texts.length];

@@ -1,13 +1,13 @@
-"""How long each widget takes to answer a slider: milliseconds until its new picture is laid out.
+"""How long each widget takes to answer a move: milliseconds until its new picture is laid out.
 
     python benchmarks/widgets.py [--rounds 5] [NAME ...]
 
-Measured in Chromium, in a page as the book publishes it: from the `input` event of a slider to the
-end of the layout that it forces; painting is left to the browser. Each slider moves over its whole
-range, first once unmeasured. A widget stands at its largest size if one is named in `LARGEST`,
-else as in the tests. The goal is 16 ms, one frame of a screen. "CPU ms" is the time that the page's
-main thread worked for a move, in the mean: unlike the others it does not count waiting for a
-processor that is busy elsewhere.
+Measured in Chromium, in a page as the book publishes it: from the `input` event of a slider, or an
+arrow key on a point of a drawing, to the end of the layout that it forces; painting is left to the
+browser. Each slider moves over its whole range, first once unmeasured, each point back and forth. A
+widget stands at its largest size if one is named in `LARGEST`, else as in the tests. The goal is
+16 ms, one frame of a screen. "CPU ms" is the time that the page's main thread worked for a move, in
+the mean: unlike the others it does not count waiting for a processor that is busy elsewhere.
 """
 
 import argparse
@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 from playwright.sync_api import Page, sync_playwright
 
 from ext import book_widgets
+from kit.attention_layer.query_plane import KEYS, VALUES, QueryPlane
 from kit.attention_layer.softmax_scale import SoftmaxScaleExplorer
 from kit.complexity.complexity_explorer import ComplexityExplorer
 from kit.decoding.beam_explorer import BeamExplorer
@@ -55,6 +56,7 @@ LARGEST = {
     ),
     "norm_explorer": lambda: NormExplorer(24, norm="post", residual=True, scale=1, d_model=64),
     "position_explorer": lambda: PositionExplorer("sinusoidal", 512, length=64),
+    "query_plane": lambda: QueryPlane((1.0, 1.0), KEYS, VALUES, scaled=True, temperature=0.7),
     "self_attention_explorer": lambda: SelfAttentionExplorer(
         {"red": [1.0, 0.5], "fox": [-0.25, 1.5]},
         "red fox",
@@ -88,35 +90,48 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <script defer src="widget-host.js"></script><script defer src="widgets/shared.js"></script>
 <script defer src="widgets/{name}.js"></script></head>
 <body style="width: 650px">{html}</body></html>"""
-SLIDE = """async (input, rounds) => {
-  const times = [];
+TIMED = """const times = [];
+  const timed = async (act, counts) => {
+    const before = performance.now();
+    act();
+    await null; // the widget draws in a microtask of its own
+    await null;
+    document.documentElement.getBoundingClientRect();
+    if (counts) times.push(performance.now() - before);
+  };"""
+SLIDE = f"""async (input, rounds) => {{
+  {TIMED}
   const [low, high] = [+input.min, +input.max];
   const fine = +input.step || 1;
   const step = fine * Math.max(1, Math.ceil((high - low) / fine / 64)); // 64 places are plenty
   const start = input.value;
-  for (let round = 0; round <= rounds; round += 1) {
-    for (let value = low; value <= high; value += step) {
-      const before = performance.now();
-      input.value = value;
-      input.dispatchEvent(new Event("input", { bubbles: true }));
-      await null; // the widget draws in a microtask of its own
-      await null;
-      document.documentElement.getBoundingClientRect();
-      const time = performance.now() - before;
-      if (round > 0) times.push(time);
-    }
-  }
-  input.value = start;
-  input.dispatchEvent(new Event("input", { bubbles: true }));
+  const to = (value) => {{
+    input.value = value;
+    input.dispatchEvent(new Event("input", {{ bubbles: true }}));
+  }};
+  for (let round = 0; round <= rounds; round += 1) {{
+    for (let value = low; value <= high; value += step) await timed(() => to(value), round > 0);
+  }}
+  to(start);
   await null;
   return times;
-}"""
+}}"""
+NUDGE = f"""async (point, rounds) => {{
+  {TIMED}
+  for (let round = 0; round <= rounds; round += 1) {{
+    for (const key of ["ArrowLeft", "ArrowDown", "ArrowRight", "ArrowUp"].flatMap((k) =>
+      Array(16).fill(k))) {{
+      await timed(() => point.dispatchEvent(new KeyboardEvent("keydown", {{ key }})), round > 0);
+    }}
+  }}
+  return times;
+}}"""
 
 
 def measure(
     page: Page, folder: Path, widget: BookWidget, rounds: int
 ) -> dict[str, tuple[list[float], float]]:
-    """The milliseconds of each move and those of the processor, by the label of the slider."""
+    """The milliseconds of each move and those of the processor, by the name of what is moved."""
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable")
 
@@ -130,11 +145,12 @@ def measure(
     page.goto(path.as_uri())
     page.wait_for_selector(".bw")
     found = {}
-    for slider in page.locator("input[type=range]").all():
-        if slider.is_visible():
-            label = slider.evaluate("(input) => input.labels[0].textContent")
+    for control in page.locator("input[type=range], .bw-handle[tabindex]").all():
+        if control.is_visible():
+            label = control.evaluate("(node) => node.ariaLabel ?? node.labels[0].textContent")
+            move = SLIDE if control.evaluate("(node) => node.tagName") == "INPUT" else NUDGE
             before = busy()
-            times = slider.evaluate(f"(input) => ({SLIDE})(input, {rounds})")
+            times = control.evaluate(f"(node) => ({move})(node, {rounds})")
             moves = len(times) * (rounds + 1) / rounds  # with the round that is not measured
             found[label] = times, 1000 * (busy() - before) / moves
     return found
@@ -146,7 +162,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    print("| widget | slider | moves | median ms | 95 % ms | largest ms | CPU ms |")
+    print("| widget | control | moves | median ms | 95 % ms | largest ms | CPU ms |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     slow = []
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:

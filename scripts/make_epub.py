@@ -33,6 +33,7 @@ from ext.book_pages import (  # noqa: E402
     read_contents,
     rewrite,
 )
+from kit.shared.schematic_style import standalone  # noqa: E402
 
 XHTML, MATHML, SVG = (
     "http://www.w3.org/1999/xhtml",
@@ -44,6 +45,7 @@ OPF_TYPE = "application/oebps-package+xml"
 LEFT_OUT = (
     "//script|//noscript|//button|//input|//link|//style[not(ancestor::*[local-name()='svg'])]"
     "|//a[contains(@class, 'headerlink')]|//*[contains(@class, 'toctree-wrapper')]"
+    "|//*[contains(@class, 'ask review') or contains(@class, 'review-missed')]"
 )
 # Attributes of a page in a browser, and old ones, that an EPUB may not have.
 STRANGE = re.compile(r"data-.*|loading|decoding|on\w+|align|valign|border|name|tabindex|download")
@@ -76,6 +78,15 @@ def settle_widgets(page: Page) -> None:
             f"{escape(page.title)}</a></p>"
         )
         widget.append(note)
+
+
+def settle_folds(page: Page) -> None:
+    """Leave of each folded test or listing the line that says what it shows."""
+    for fold in page.section.xpath(".//details[contains(@class, 'ask fold')]"):
+        summary = fold.find("summary")
+        summary.tag = "p"
+        fold[:] = [summary]
+        fold.tag = "div"
 
 
 def settle_links(page: Page, pages: dict[str, Page]) -> None:
@@ -127,6 +138,8 @@ def written(page: Page) -> str:
     for tag, space in (("math", MATHML), ("svg", SVG)):
         for node in page.section.iter(tag):
             node.set("xmlns", space)
+            if "viewbox" in node.attrib:  # HTML knows no capitals here, XML does
+                node.set("viewBox", node.attrib.pop("viewbox"))
     text = etree.tostring(page.section, method="xml", encoding="unicode")
     return document(page.title, text)
 
@@ -232,6 +245,7 @@ def main(folder: Path, target: Path) -> None:
     pictures: dict[Path, str] = {}
     for page in pages.values():
         settle_widgets(page)
+        settle_folds(page)
         settle_links(page, pages)
         settle_pictures(page, folder, pictures)
         settle_form(page)
@@ -239,7 +253,7 @@ def main(folder: Path, target: Path) -> None:
         "META-INF/container.xml": CONTAINER,
         "book/book.opf": package(settings, pages, pictures),
         "book/nav.xhtml": contents(parts, pages),
-        "book/epub.css": (ROOT / "scripts" / "epub.css").read_text(encoding="utf-8"),
+        "book/epub.css": (ROOT / "scripts" / "epub.css").read_text(encoding="utf-8") + standalone(),
         **{f"book/{page.file}": written(page) for page in pages.values()},
     }
     target.parent.mkdir(parents=True, exist_ok=True)

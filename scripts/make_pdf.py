@@ -33,11 +33,14 @@ from ext.book_pages import (  # noqa: E402
 
 MARGIN = {"top": "16mm", "bottom": "18mm", "left": "16mm", "right": "16mm"}
 SCALE = 0.85
-# Hints and answers, which a reader of the screen opens by a click, are printed open.
+# Hints and solutions, which a reader of the screen opens by a click, are printed open, and so is
+# what a widget should have shown. The answers to recall questions stand on the page "Review" alone.
 OPEN = """() => {
   for (const part of document.querySelectorAll(".toggle-hidden")) {
     part.classList.remove("toggle-hidden");
   }
+  const opened = document.querySelectorAll(".seen, .review ~ section > .recall");
+  for (const part of opened) part.open = true;
   for (const image of document.images) image.loading = "eager";
   const here = document.querySelector('link[rel="canonical"]')?.href;
   for (const link of document.querySelectorAll("a[href]")) {

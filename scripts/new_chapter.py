@@ -35,15 +35,15 @@ OPENING = """\
 # The sections in their order, each with what belongs into it.
 SECTIONS = {
     "The question": "Two or three sentences, and a cell in which something fails or surprises.",
-    "Predict": "A choice, a number or a drag: the reader commits to an answer before reading on.",
+    "Predict": "A `{predict}`, to which the reader commits; its `{outcome}` stands further down.",
     "By hand": "The smallest example, with every number visible.",
     "The idea": "One clean piece of code, at most 40 lines, beside its formula and its schematic.",
     "For batches, from the library": "What `lib` adds and why. The listing (`show_source`) and "
-    "the proofs (`assert_same`) are folded; one visible line says what was proven.",
-    "Turn the knobs": "The widget, and a folded answer to each question that it is to answer.",
+    "the proofs (`assert_same`) are folded; one visible line says what was tested.",
+    "Turn the knobs": "The widget, and a `{seen}` for each question that it is to answer.",
     "The experiment": "A claim that could fail, measured over several seeds, with a figure.",
     "What goes wrong": "Two to four mistakes: symptom, cause, the property that catches it.",
-    "Recall": "Five short questions with folded answers.",
+    "Recall": "Five short questions with folded answers, each a `{recall}`.",
 }
 
 TASK = """\

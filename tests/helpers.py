@@ -1,11 +1,14 @@
 """What several tests need: calls as a reader makes them, random inputs, masks of every form."""
 
 import contextlib
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 
 import torch
 from jaxtyping import config
 from torch import Tensor
+
+from kit.shared.schematic import Schematic
 
 
 @contextlib.contextmanager
@@ -47,3 +50,23 @@ def assert_close(got: Tensor, wanted: Tensor, tolerance: float) -> None:
     assert got.isfinite().all()
     gap = (got.double() - wanted.double()).abs().max().item() if got.numel() else 0.0
     assert gap <= tolerance, f"largest difference {gap:.3g}, allowed {tolerance:.3g}"
+
+
+def assert_shapes(
+    schematic: Schematic, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
+) -> None:
+    """Hold every shape that a schematic shows against the tensor of that name.
+
+    Args: sizes, a number for each axis, no two alike, so that none can be mixed up. An axis written
+    "heads*d_k" is a product; one that is a figure is itself.
+    """
+    assert len(set(sizes.values())) == len(sizes), f"expected sizes that differ, got {sizes}"
+    shapes = schematic.shapes
+    assert shapes.keys() == tensors.keys(), "expected a tensor for each part with a shape, no other"
+    for name, shape in shapes.items():
+        shown = tuple(
+            math.prod(int(one) if one.isdigit() else sizes[one] for one in axis.split("*"))
+            for axis in shape
+        )
+        actual = tuple(tensors[name].shape)
+        assert shown == actual, f"{name} is shown as {shape}, {shown}, but it is {actual}"

@@ -2,6 +2,7 @@
 
 import torch
 
+from kit.attention_layer.query_plane import QueryPlane
 from kit.attention_layer.softmax_scale import SoftmaxScaleExplorer
 from kit.attention_seq2seq.alignment_player import AlignmentPlayer
 from kit.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
@@ -12,15 +13,18 @@ from kit.families.families_explorer import FamiliesExplorer
 from kit.feed_forward_norm.norm_explorer import NormExplorer
 from kit.masking.mask_builder import MaskBuilder
 from kit.mistakes.bug_hunt import BugHunt
+from kit.multi_head.ablation import head_codes, layer_codes
+from kit.multi_head.head_ablation import HeadAblation
 from kit.multi_head.heads_explorer import HeadsExplorer
 from kit.positions.position_explorer import PositionExplorer
 from kit.self_attention.self_attention_explorer import SelfAttentionExplorer
+from kit.seq2seq.bottleneck_runs import BottleneckRuns
 from kit.shared.checks import Finding
+from kit.shared.packing import PackedModel, pack_model
 from kit.training.learning_rate import LearningRateExplorer
 from kit.transformer.forward_tracer import ForwardTracer
-from kit.transformer.packing import PackedModel, pack_model
 from kit.transformer.tracing import stages_of
-from lib.data import Vocabulary
+from lib.data import Pair, Vocabulary
 from lib.transformer import Config, Transformer
 
 
@@ -117,6 +121,44 @@ def traced(n_layers: int = 1, heads: int = 2, longest: int = 0) -> tuple[dict, l
     return sizes, found
 
 
+def recorded_runs() -> dict:
+    """Four settings, one of them with two seeds; two lengths; one setting without translations."""
+
+    def run(model: str, d_hidden: int, seed: int, *points: dict) -> dict:
+        settings = {"model": model, "d_hidden": d_hidden, "lr": 2e-3, "seed": seed}
+        return settings | {"checkpoints": list(points)}
+
+    def point(step: int, right: list[int], examples: list | None = None) -> dict:
+        probes = [[9, n, 9, 0] for n in (5, right[0], 1)]
+        found = {"step": step, "bins": [[n, 9, 8, 7, 8] for n in right], "probes": probes}
+        return found | ({"examples": examples} if examples else {})
+
+    right = [["deux euros", "six <b>"], ["il y a deux jours"]]
+    return {
+        "sets": {
+            "edges": [1, 3, 6],
+            "trained_bins": 1,
+            "trained_items": 2,
+            "probe_items": 5,
+            "sentences_per_bin": [4, 8],
+            "sentences": [
+                [["two euros", "deux euros"], ["six <b>", "six <b>"]],
+                [["two days ago", "il y a deux jours"]],
+            ],
+        },
+        "runs": [
+            run("last state only", 32, 1, point(300, [0, 0])),
+            run(
+                *("last state only", 128, 0),
+                point(300, [2, 2], [["dix euros", "six <b>"], ["deux jours"]]),
+                point(1250, [4, 4], right),
+            ),
+            run("last state only", 128, 1, point(300, [4, 0])),
+            run("attention", 128, 0, point(300, [4, 8], [right[0], ["il a a deux jours"]])),
+        ],
+    }
+
+
 def rows_of_families() -> list[dict]:
     """Two rows, of 7 and of 5 tokens; guesses that name their family, their prefix and place."""
     found = []
@@ -154,6 +196,23 @@ def packed() -> PackedModel:
         torch.manual_seed(7)
         model = Transformer(Config(9, 8, norm="pre", tied=False, **sizes))
     return pack_model(model, *map(Vocabulary, words))
+
+
+def measured(n_layers: int = 1, n_heads: int = 2, d_v: int = 3) -> dict:
+    """What a script would have recorded of the heads of `packed()`: no two figures alike."""
+    heads, layers = head_codes(n_layers, n_heads), layer_codes(n_layers)
+    kinds = {
+        mode: {
+            "single": {head: {"exact": 0.9 - 0.1 * i - by} for i, head in enumerate(heads)},
+            "layers": {layer: {"exact": 0.3 - 0.1 * i - by} for i, layer in enumerate(layers)},
+        }
+        for mode, by in (("zero", 0.05), ("mean", 0.02))
+    }
+    means = {
+        layer: [[i + h + 0.125 * k for k in range(d_v)] for h in range(n_heads)]
+        for i, layer in enumerate(layers)
+    }
+    return {"sentences": 700, "whole": {"exact": 0.95}, "ablations": kinds, "means": means}
 
 
 # Greedy takes "no"; the likeliest sentence is "yes"; with a penalty the longest one wins.
@@ -204,6 +263,7 @@ SAMPLES = {
     "alignment_player": lambda: AlignmentPlayer(sentences(), sentence=1, step=2),
     "beam_explorer": lambda: BeamExplorer({"yes or no": ROWS}, beam=2, alpha=0.6),
     "bottleneck_explorer": lambda: BottleneckExplorer(bins(), bin=1),
+    "bottleneck_runs": lambda: BottleneckRuns(recorded_runs(), steps=300, length=1),
     "bug_hunt": lambda: BugHunt(*hunted(), case=1),
     "complexity_explorer": lambda: ComplexityExplorer(96, 64, k=5, radius=4, pick="restricted"),
     "families_explorer": lambda: FamiliesExplorer(
@@ -211,6 +271,15 @@ SAMPLES = {
     ),
     "forward_tracer": lambda: ForwardTracer(
         *traced(), stage=6, head=1, position=2, packed=packed(), ready=["six days", "days"]
+    ),
+    "head_ablation": lambda: HeadAblation(
+        packed(),
+        [Pair(("six", "days"), ("six", "jours")), Pair(("in", "<i>"), ("dans", "<b>", "six"))],
+        measured(),
+        ready=["six days", "days"],
+        off="e1.2_c1.1",
+        mode="mean",
+        sentence=1,
     ),
     "heads_explorer": lambda: HeadsExplorer(48, 3, time=11),
     "learning_rate": lambda: LearningRateExplorer(
@@ -222,6 +291,13 @@ SAMPLES = {
     ),
     "position_explorer": lambda: PositionExplorer(
         "sinusoidal", 16, length=19, base=100, position=5, shift=3, pair=2
+    ),
+    "query_plane": lambda: QueryPlane(
+        [1.5, -0.5],
+        [[1.0, 0.5], [-0.25, 1.5], [2.0, -1.0], [0.0, -2.0]],
+        [[-2.0, 1.0], [2.5, 2.0], [1.0, -2.5], [-1.5, -1.5]],
+        scaled=True,
+        temperature=0.7,
     ),
     "self_attention_explorer": lambda: SelfAttentionExplorer(
         {"red": [1.0, 0.5], "fox": [-0.25, 1.5], "runs": [0.0, -1.0]}, "red fox runs", query=1

@@ -11,17 +11,21 @@ from pybtex.plugin import register_plugin
 from ext import (
     book_bibliography,
     book_figures,
+    book_folds,
     book_fonts,
     book_glossary,
     book_images,
     book_index,
     book_library,
+    book_map,
     book_mathml,
     book_meta,
     book_outputs,
     book_pages,
+    book_questions,
     book_reader,
     book_runs,
+    book_schematics,
     book_search,
     book_widgets,
 )
@@ -59,16 +63,24 @@ def setup(app):
     link = (book_glossary.visit_link, book_glossary.depart_link)
     app.add_node(book_glossary.term_link, html=link)
     app.add_directive("book-index", book_index.BookIndex)
+    app.add_directive("book-map", book_map.BookMap)
     app.add_directive("chapter-runs", book_runs.ChapterRuns)
     app.add_directive("library", book_library.Library)
     app.add_directive("widget", book_widgets.StoredWidget)
+    book_questions.setup(app)
     app.connect("builder-inited", book_widgets.on_builder)
+    app.connect("builder-inited", book_map.on_builder)
+    app.connect("builder-inited", book_schematics.on_builder)
     app.connect("builder-inited", book_search.on_builder)
+    app.connect("env-get-outdated", book_map.on_outdated)
+    app.connect("doctree-read", book_folds.on_read)
     app.connect("doctree-read", book_glossary.on_read)
     app.connect("doctree-read", book_library.on_read)
     app.connect("doctree-resolved", book_bibliography.on_resolved)
     app.connect("doctree-resolved", book_glossary.on_resolved)
+    app.connect("doctree-resolved", book_map.on_resolved)
     app.connect("doctree-resolved", book_outputs.on_resolved)
+    app.connect("doctree-resolved", book_schematics.on_resolved)
     app.connect("html-page-context", book_widgets.on_page)
     app.connect("html-page-context", book_meta.on_page)
     app.connect("build-finished", finish)

@@ -46,13 +46,16 @@ def outline(drawing: str) -> str:
 
 
 def take_drawings(notebook: Any) -> dict[str, str]:
-    """Take the drawings out of a notebook's outputs: each by its picture's digest."""
+    """Take the drawings out of a notebook's outputs: each by its picture's digest.
+
+    A schematic is a drawing without a picture, and stays (see `book_schematics`).
+    """
     found = {}
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            drawing = output.get("data", {}).pop(DRAWING, None)
-            if drawing is not None:
-                found[digest(output["data"][PICTURE])] = outline(drawing)
+            data = output.get("data", {})
+            if PICTURE in data and DRAWING in data:
+                found[digest(data[PICTURE])] = outline(data.pop(DRAWING))
     return found
 
 

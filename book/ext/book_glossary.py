@@ -18,10 +18,12 @@ from sphinx import addnodes
 from sphinx.errors import ExtensionError
 from sphinx_exercise.nodes import exercise_node, solution_node
 
+from ext.book_questions import ask
+
 GLOSSARY = "book/glossary"
 TABLE = "book/terms.yml"
 # Running text is a paragraph that stands in none of these, and in it what is not marked up.
-ASIDE = (nodes.Admonition, nodes.sidebar, nodes.table, exercise_node, solution_node)
+ASIDE = (nodes.Admonition, nodes.sidebar, nodes.table, exercise_node, solution_node, ask)
 
 
 class term_link(nodes.General, nodes.Inline, nodes.TextElement):

@@ -1,18 +1,19 @@
 """What the pages make of exercises and printed text, while the notebooks keep what they stored.
 
-An exercise's check fails until a reader has solved it: the page says so in one calm line instead of
-an error. Its parts get identifiers of their own, and the title of a solution opens it instead of
-leading back to the exercise. Printed text tells the style sheet whether its columns would be lost
-if lines were broken, and which lines nearly fit on a phone.
+An exercise's check fails until a reader has solved it: the page leaves that error out. Its parts
+get identifiers of their own, and the title of a solution opens it instead of leading back to the
+exercise. Printed text tells the style sheet whether its columns would be lost if lines were broken,
+and which lines nearly fit on a phone.
 """
 
 import re
+from collections.abc import Iterator
 from html import unescape
+from itertools import takewhile
 
 from docutils import nodes
 from sphinx_exercise.nodes import solution_node
 
-NOT_SOLVED = "Not solved yet. Write your answer in the notebook, run it, and this check replies."
 PARTS = {"exercise-content", "solution-content"}  # sphinx-exercise gives these to every exercise
 
 PRINTED = re.compile(
@@ -32,7 +33,8 @@ def on_resolved(app, doctree: nodes.document, page: str) -> None:
         for link in list(solution[0].findall(nodes.reference)):
             link.parent.replace(link, link.children)
     for cell in doctree.findall(is_exercise):
-        calm_check(cell.next_node(is_cell, descend=False, siblings=True))
+        for check in checks(cell):
+            leave_out_error(check)
 
 
 def is_cell(node: nodes.Node) -> bool:
@@ -44,12 +46,21 @@ def is_exercise(node: nodes.Node) -> bool:
     return is_cell(node) and "tag_exercise" in node["classes"]
 
 
-def calm_check(cell: nodes.container | None) -> None:
-    """Put a line of text in the place of the error that the check of an empty answer ends with."""
-    errors = () if cell is None else cell.findall(nodes.literal_block)
-    for error in list(errors):
+def checks(cell: nodes.container) -> Iterator[nodes.container]:
+    """The cell of an answer and those that follow it directly: all fail while it is empty."""
+    yield cell
+    siblings = cell.parent.children
+    yield from takewhile(is_cell, siblings[siblings.index(cell) + 1 :])
+
+
+def leave_out_error(cell: nodes.container) -> None:
+    """Take the error that an empty answer ends with out of a cell, and outputs left empty by it."""
+    for error in list(cell.findall(nodes.literal_block)):
         if "traceback" in error["classes"]:
-            error.parent.replace(error, nodes.paragraph("", NOT_SOLVED, classes=["not-solved"]))
+            outputs = error.parent
+            outputs.remove(error)
+            if not outputs.children:
+                outputs.parent.remove(outputs)
 
 
 def fit_lines(text: str) -> str:

@@ -31,6 +31,9 @@ NEEDED = {
     "copybutton.js": r'class="highlight',
     "copybutton.css": r'class="highlight',
     "figures.js": r'<a class="figure"',
+    "questions.css": r'class="ask ',
+    "questions.js": r'class="ask (?:predict|outcome|recall|review)',
+    "schematics.css": r'<svg class="sch',
     "exercise.css": r'class="(?:[^"]* )?(?:exercise|solution)',
 }
 # Until a script says which theme it is, it is the light one: without scripts there were no colours.

@@ -15,6 +15,7 @@ from markdown_it.token import Token
 
 from ext.book_myst import PARSER, Fence, directive
 from ext.book_places import GLOSSARY, Places, UnknownMarkup
+from ext.book_questions import SEEN, SPLIT
 
 # What every notebook program knows; a token's name without _open and _close.
 PLAIN_BLOCKS = {
@@ -44,6 +45,7 @@ class Chapter:
     page: str
     number: int
     exercises: dict[str, str] = field(default_factory=dict)  # the numbers by label
+    predictions: dict[str, list[str]] = field(default_factory=dict)  # the options by name
     figures: int = 0
     tables: int = 0
 
@@ -248,6 +250,36 @@ def named_admonition(fence: Fence, chapter: Chapter) -> str:
     return admonition(fence._replace(argument=title, body=whole(fence)), chapter)
 
 
+def predict(fence: Fence, chapter: Chapter) -> str:
+    """The question and its options, set off from the text."""
+    tokens = PARSER.parse(fence.body)
+    items = [token.map for token in tokens if token.type == "list_item_open" and token.level == 1]
+    lines = fence.body.split("\n")
+    options = (" ".join(map(str.strip, lines[begin:end])) for begin, end in items)
+    chapter.predictions[fence.argument] = [re.sub(r"^[-*+]\s+", "", o).strip() for o in options]
+    return quoted(f"**Predict, before you read on.** {to_plain(fence.body, chapter)}")
+
+
+def outcome(fence: Fence, chapter: Chapter) -> str:
+    """What happened, with the right answer, folded: a notebook keeps no prediction."""
+    if fence.argument not in chapter.predictions:
+        raise UnknownMarkup(f"expected the name of a prediction above, got {fence.argument!r}")
+    options, right = chapter.predictions[fence.argument], str(fence.options["right"])
+    answer = options[int(right) - 1] if options else right
+    text = f"**Answer:** {to_plain(answer, chapter)}\n\n{to_plain(fence.body, chapter)}"
+    return folded("What happened to your prediction", text)
+
+
+def seen(fence: Fence, chapter: Chapter) -> str:
+    return folded(fence.argument or SEEN, to_plain(fence.body, chapter))
+
+
+def recall(fence: Fence, chapter: Chapter) -> str:
+    """The question, which may hold a formula, and its answer folded below it."""
+    question, answer = SPLIT.split(fence.body, maxsplit=1)
+    return f"{to_plain(question.strip(), chapter)}\n\n{folded('Answer', to_plain(answer, chapter))}"
+
+
 def math(fence: Fence, chapter: Chapter) -> str:
     return display(whole(fence))
 
@@ -302,6 +334,10 @@ DIRECTIVES = {
     "solution": (solution, {"label", "class"}),
     "hint": (hint, {"class"}),
     "margin": (margin, {"class"}),
+    "predict": (predict, {"number"}),
+    "outcome": (outcome, {"right", "within"}),
+    "seen": (seen, set()),
+    "recall": (recall, set()),
     "admonition": (admonition, {"class", "name"}),
     **{name: (named_admonition, {"class", "name"}) for name in NAMED},
     "math": (math, {"label", "name"}),

@@ -15,11 +15,12 @@ import nbformat
 from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
+from ext.book_folds import fold_of
 from ext.book_places import Places, UnknownMarkup, figure_of
 from ext.book_plain import Chapter, caption, to_plain
 
 BRANCH = "notebooks"  # of the repository; .github/workflows/pages.yml pushes it
-FOLDED, STUB, FAILS = "hide-input", "exercise", "raises-exception"
+FOLDED, STUB, FAILS = {"hide-input", "remove-input"}, "exercise", "raises-exception"
 NO_ANSWER = "Write your answer in the cell above, then run this cell to check it."
 RUN_WIDGET = "Run this cell to use the widget."
 COLAB = re.compile(
@@ -51,6 +52,7 @@ def reader_notebook(path: Path, places: Places) -> NotebookNode:
     for cell in source.cells:
         try:
             if cell.cell_type == "code":
+                cells += fold_line(cell, chapter)
                 cells.append(code_cell(cell, unanswered=answering))
                 answering = answering or STUB in cell.metadata.get("tags", ())
                 if text := figure_of(cell).get("caption"):
@@ -87,11 +89,21 @@ def setup_note(chapter: Chapter) -> str:
     )
 
 
+def fold_line(cell: NotebookNode, chapter: Chapter) -> list[NotebookNode]:
+    """The line that the page shows in the place of a folded cell, to stand above the open one."""
+    fold = fold_of(cell.metadata.get("tags", []), cell.metadata)
+    if not fold:
+        return []
+    _, mark, text = fold
+    said = f"**{mark}:** {to_plain(text, chapter)}"
+    return [nbformat.v4.new_markdown_cell(said, id=f"{cell.id}-line")]
+
+
 def code_cell(cell: NotebookNode, unanswered: bool) -> NotebookNode:
     """The same code; of its metadata what a notebook program uses; the outputs for readers."""
     tags = cell.metadata.get("tags", [])
     metadata: dict = {"tags": [FAILS]} if FAILS in tags else {}
-    if FOLDED in tags:
+    if FOLDED & set(tags):
         metadata["jupyter"] = {"source_hidden": True}
     if unanswered and any(output.output_type == "error" for output in cell.outputs):
         count, outputs = None, [shown(NO_ANSWER)]

@@ -26,7 +26,9 @@ CODE = re.compile(r"<(pre|script|style|svg)\b.*?</\1>", re.DOTALL)  # most of a 
 VOID = {"br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 ASIDE = {
     *("cell", "highlight", "math-block", "book-widget", "solution", "hint", "headerlink"),
+    *("predict", "recall", "missed", "ask-label", "ask-right"),
     *("toctree-wrapper", "index-letters", "library-links", "library-signature", "sidebar-title"),
+    "chapter-map",
 }
 HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 SIGNS = {

@@ -6,9 +6,10 @@ all widgets share become one more. Only text files are read here: building needs
 widget library.
 
 A widget is a pair of files in a chapter's kit, `NAME.py` and `NAME.js`. A module may name further
-scripts in a line of its own, `// Parts: transformer, composer`: they lie in `parts/` beside it, and
-stand in its script alone. One of them computes with the model in `book/checkpoints`, which becomes
-a script too; no page loads it before a reader asks.
+scripts in a line of its own, `// Parts: transformer, tracing`: they lie in `parts/` beside it, or
+in that of `kit/shared` if several chapters need them, and stand in the scripts of those that name
+them alone. A part may have styles too. One of them computes with the model in `book/checkpoints`,
+which becomes a script too; no page loads it before a reader asks.
 
 The directive `{widget} NAME` shows, on a page without code, the widget that a chapter has stored:
 
@@ -24,7 +25,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from kit.transformer.packing import pack_file  # needs Python alone
+from kit.shared.packing import pack_file  # needs Python alone
 
 KIT = Path(__file__).resolve().parent.parent / "kit"
 SHARED = ("math", "ui", "controls", "walk", "raster", "grid", "chart")
@@ -41,11 +42,16 @@ def shared_script() -> str:
     return f"(() => {{\n{''.join(parts)}\nbookWidgets.shared = {{ {names} }};\n}})();\n"
 
 
-def parts_of(module: str, folder: Path) -> str:
-    """The scripts that a module's text names, one after the other."""
+def parts_of(module: str, folder: Path, ending: str = "js") -> str:
+    """The scripts, or the styles, of the parts that a module's text names, one after the other."""
     named = PARTS.search(module)
-    names = named.group(1).split(", ") if named else ()
-    return "".join((folder / "parts" / f"{n}.js").read_text(encoding="utf-8") for n in names)
+    texts = []
+    for name in named.group(1).split(", ") if named else ():
+        places = [where / "parts" for where in (folder, KIT / "shared")]
+        [here] = [place for place in places if (place / f"{name}.js").is_file()]
+        path = here / f"{name}.{ending}"
+        texts.append(path.read_text(encoding="utf-8") if path.is_file() else "")
+    return "".join(texts)
 
 
 def widget_script(name: str, folder: Path) -> str:
@@ -61,7 +67,8 @@ def widget_script(name: str, folder: Path) -> str:
             f"the shared names {', '.join(SHARED)} are there without an import"
         )
     css = folder / f"{name}.css"
-    style = css.read_text(encoding="utf-8") if css.is_file() else ""
+    style = parts_of(text, folder, "css")
+    style += css.read_text(encoding="utf-8") if css.is_file() else ""
     body = parts_of(text, folder) + EXPORT.sub("const module = ", text)
     return (
         f"(() => {{\nconst {{ {', '.join(SHARED)} }} = bookWidgets.shared;\n{body}\n"

@@ -7,9 +7,9 @@ Every shape in this library is written with the words below, and so is the prose
     query     positions that ask (the rows of an attention map)
     key       positions that are asked (its columns); a value stands at the same position
     time      positions in a sequence, where only one sequence is meant
-    d_model   width of the vector at a position
-    d_k, d_v  width of one head's queries and keys, and of its values
-    d_ff      width inside the feed-forward network
+    d_model   dimension of the vector at a position
+    d_k, d_v  dimension of one head's queries and keys, and of its values
+    d_ff      inner dimension of the feed-forward network
     vocab     entries of a vocabulary
 
 A mask is boolean, and True means "may attend".

@@ -68,10 +68,10 @@ def scaled_dot_product_attention(
         boolean, True = may attend, broadcasts to (*batch, query, key); where *batch is (batch,
         heads), three axes mean (batch, query, key). Returns (*batch, query, d_v), with the weights
         (*batch, query, key) if asked. Weights are 0 where masked and a row of them sums to 1; a
-        row with every key masked is all 0, and so is its output.
+        fully masked row is all 0, and so is its output.
     Args: bias, a term added to the scores, which broadcasts to (*batch, query, key). dropout, the
-        share of weights set to 0 at this call (in use, pass 0); the weights are returned as they
-        were before it.
+        fraction of weights set to 0 at this call (at inference, pass 0); the weights are returned
+        as they were before it.
     Errors: ValueError for shapes that do not fit, and for a mask that is not boolean.
     Source: Attention Is All You Need, section 3.2.1, equation 1.
     """
@@ -93,7 +93,7 @@ def scaled_dot_product_attention(
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     weights = scores.softmax(dim=-1)
     if mask is not None:
-        weights = weights.masked_fill(~mask, 0.0)  # a row without any key left: zeros
+        weights = weights.masked_fill(~mask, 0.0)  # a fully masked row: zeros
     output = F.dropout(weights, dropout) @ value  # (*batch, query, d_v)
     return output, weights
 
@@ -102,7 +102,7 @@ class KeyValueCache:
     """Room for the keys and values of one attention layer, filled from the left.
 
     The room is allocated ahead and doubled when full, so that n steps copy O(n) numbers in all;
-    joining old and new at each step would copy O(n^2). `length` counts the positions stored.
+    concatenating old and new at each step would copy O(n^2). `length` counts the positions stored.
 
     Args: grows, True for self-attention, whose keys become more with each step. False for
         cross-attention: its keys, those of the source, are stored once and then only read.
@@ -172,15 +172,15 @@ class MultiHeadAttention(nn.Module):
     """Concat(head_1, ..., head_h) W^O, where head_i = Attention(X_Q W_i^Q, X_K W_i^K, X_V W_i^V).
 
     Given one input it is self-attention; given a second one, which the keys and values are taken
-    from, it is cross-attention. The weights and the code are the same.
+    from, it is cross-attention. The parameters and the code are the same.
 
     Shapes: see `forward`.
-    Args: d_model and n_heads as in the paper. d_k and d_v, the widths of one head, are
-        d_model / n_heads unless given. d_query_in, d_key_in, d_value_in, the widths of the inputs,
-        and d_out, that of the output, are d_model unless given (d_value_in: d_key_in). bias adds a
-        bias to each of the four projections. dropout acts on the attention weights, in training;
-        the paper has none there. positions, a scheme of `lib.positions` that turns queries and keys
-        or adds to the scores, for self-attention; the layers of a stack share one.
+    Args: d_model and n_heads as in the paper. d_k and d_v, the dimensions of one head, are
+        d_model / n_heads unless given. d_query_in, d_key_in, d_value_in, the dimensions of the
+        inputs, and d_out, that of the output, are d_model unless given (d_value_in: d_key_in). bias
+        adds a bias to each of the four projections. dropout acts on the attention weights, in
+        training; the paper has none there. positions, a scheme of `lib.positions` that rotates
+        queries and keys or adds to the scores, for self-attention; the layers of a stack share one.
     Errors: ValueError if n_heads does not divide d_model where d_k or d_v follows from it.
     Source: Attention Is All You Need, section 3.2.2.
     """
@@ -250,7 +250,7 @@ class MultiHeadAttention(nn.Module):
             (batch, query, d_out), with the weights (batch, heads, query, key) if asked.
         Args: cache, while decoding: one that grows gets the new keys and values, and the queries
             attend to all that it holds; another is filled by the first call, read by the next ones.
-        Errors: ValueError for widths, lengths or a mask that do not fit.
+        Errors: ValueError for dimensions, lengths or a mask that do not fit.
         Source: Attention Is All You Need, section 3.2.2.
         """
         offset = cache.length if cache is not None and cache.grows else 0
@@ -295,7 +295,7 @@ class MultiHeadAttention(nn.Module):
         if x.dim() != 3 or x.shape[-1] != projection.in_features:
             raise ValueError(
                 f"expected an input (batch, time, {projection.in_features}) for {name}, "
-                f"got {tuple(x.shape)}; the widths are set when the layer is made: "
+                f"got {tuple(x.shape)}; the dimensions are set when the layer is made: "
                 "d_query_in, d_key_in, d_value_in"
             )
         return projection(x)
@@ -304,9 +304,9 @@ class MultiHeadAttention(nn.Module):
 def _require_fitting(query: Tensor, key: Tensor, value: Tensor) -> None:
     q, k, v = query.shape, key.shape, value.shape
     if min(len(q), len(k), len(v)) < 2:
-        wanted, remedy = "at least two axes (time, width)", "add a batch of one"
+        wanted, remedy = "at least two axes (time, d)", "add a batch of one"
     elif q[-1] != k[-1]:
-        wanted, remedy = "query and key of the same width d_k", "project one of them"
+        wanted, remedy = "query and key of the same dimension d_k", "project one of them"
     elif k[-2] != v[-2]:
         wanted, remedy = "one value for each key", "take both from the same positions"
     elif not q[:-2] == k[:-2] == v[:-2]:

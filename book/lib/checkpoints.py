@@ -1,8 +1,8 @@
 """What a run must keep to go on as if nothing had happened, and a trained model to keep.
 
-`save_checkpoint` keeps all of the state: weights, optimiser, number of updates (so the schedule),
-random generators, and place in the data. `save_model` keeps what translating needs: weights in the
-safetensors format, sizes and vocabularies beside them in the same file.
+`save_checkpoint` keeps all of the state: parameters, optimiser, number of updates (so the
+schedule), random generators, and position in the data. `save_model` keeps what translating needs:
+parameters in the safetensors format, sizes and vocabularies beside them in the same file.
 
 Both write a new file and then give it the name of the old one, which is one act: whenever the
 process is killed, the name stands for a complete file, the old or the new. Neither file can make
@@ -155,11 +155,11 @@ def save_model(
     target_vocab: Vocabulary,
     about: dict[str, Any] | None = None,
 ) -> None:
-    """Write a trained Transformer to one safetensors file: weights, sizes and vocabularies.
+    """Write a trained Transformer to one safetensors file: parameters, sizes and vocabularies.
 
-    The file's metadata hold a card: configuration, both vocabularies, `about` (whatever else shall
-    be known, as `extra` in `save_checkpoint`) and a checksum of the weights. A matrix that is used
-    twice is kept once.
+    The file's metadata hold a card: configuration, both vocabularies, `about` (whatever else is to
+    be known, as `extra` in `save_checkpoint`) and a checksum of the parameters. A matrix that is
+    used twice is kept once.
     """
     card = {
         "format": FORMAT,
@@ -174,7 +174,7 @@ def save_model(
 
 
 def _read_card(path: str | Path) -> dict[str, Any]:
-    """Read what `save_model` wrote beside the weights, before any weight is read.
+    """Read what `save_model` wrote beside the parameters, before any of them is read.
 
     Errors: ValueError for a file that `save_model` did not write; FileNotFoundError.
     """
@@ -187,7 +187,7 @@ def _read_card(path: str | Path) -> dict[str, Any]:
         ) from error
     if card.get("format") != FORMAT:
         raise ValueError(
-            f"{path}: expected a model that save_model has written, got other weights; an older "
+            f"{path}: expected a model that save_model has written, got another file; an older "
             "model of the book, with its words in a JSON file beside it, is made again by "
             "python scripts/make_checkpoint.py"
         )
@@ -200,15 +200,15 @@ def load_model(
     """Build the Transformer that `save_model` kept: ready to translate, in evaluation mode.
 
     Returns: the model, the source's vocabulary and the target's.
-    Errors: ValueError for a file that `save_model` did not write, or one whose weights have changed
-    since; FileNotFoundError.
+    Errors: ValueError for a file that `save_model` did not write, or one whose parameters have
+    changed since; FileNotFoundError.
     """
     card = _read_card(path)
     if "sha256" in card:  # files of earlier versions have none
         wanted, found = card["sha256"], _checksum(safetensors.load_file(path).values())
         if found != wanted:
             raise ValueError(
-                f"{path}: expected weights with the checksum {wanted[:12]}..., got {found[:12]}"
+                f"{path}: expected parameters with the checksum {wanted[:12]}..., got {found[:12]}"
                 "...: the file is damaged; fetch or make it again"
             )
     model = Transformer(Config(**card["config"]))

@@ -33,7 +33,7 @@ class Pair(NamedTuple):
 
 
 def tokenise(text: str, *, lowercase: bool = True) -> tuple[str, ...]:
-    """Cut text into words, single digits and single punctuation marks; white space goes.
+    """Split text into words, single digits and single punctuation marks; white space goes.
 
     "It's 42." becomes it ' s 4 2 . so only the white space and the case are lost. Accents are
     first brought into one form (Unicode NFC), so that equal words are equal tokens.
@@ -148,7 +148,7 @@ class Vocabulary:
     def from_sentences(cls, sentences: Iterable[Sequence[str]], min_count: int = 1) -> "Vocabulary":
         """Collect the tokens that occur at least `min_count` times, the most frequent first.
 
-        Errors: ValueError for a sentence that is not yet cut into tokens, or min_count below 1.
+        Errors: ValueError for a sentence that is not yet split into tokens, or min_count below 1.
         """
         if min_count < 1:
             raise ValueError(f"expected min_count of at least 1, got {min_count}")
@@ -165,7 +165,7 @@ class Vocabulary:
     def encode(self, tokens: Sequence[str]) -> list[int]:
         """Turn tokens into numbers; a token it does not know becomes UNK. Adds no EOS.
 
-        Errors: ValueError for a text that is not yet cut into tokens.
+        Errors: ValueError for a text that is not yet split into tokens.
         """
         return [self._ids.get(token, UNK) for token in self._cut(tokens)]
 
@@ -202,7 +202,8 @@ class Batch:
     """Sentence pairs side by side as token numbers, filled with PAD on the right.
 
     A source ends with EOS and `source_lengths` counts it. `target_in`, which the decoder reads,
-    starts with BOS; `target_out`, which it must say, is the same one step ahead and ends with EOS.
+    starts with BOS; `target_out`, which it must predict, is the same one step ahead and ends with
+    EOS.
     """
 
     source: Int[Tensor, "batch source_time"]
@@ -253,9 +254,9 @@ def batches(
 ) -> Iterator[Batch]:
     """Go once through the pairs in random batches of sentences of similar length.
 
-    The pairs are shuffled and cut into pools; each pool is sorted by length and cut into batches,
-    so little is padded; then the batches are shuffled. The same seed gives the same batches. All
-    batches are full but perhaps one.
+    The pairs are shuffled and split into pools; each pool is sorted by length and split into
+    batches, so little is padded; then the batches are shuffled. The same seed gives the same
+    batches. All batches are full but perhaps one.
 
     Errors: ValueError for no pairs or a batch size below 1.
     """

@@ -84,8 +84,8 @@ def with_temperature(
 ) -> Float[Tensor, "*batch vocab"]:
     """Divide the logits by the temperature, so that p_i becomes proportional to p_i^(1/T).
 
-    Below 1 the likely tokens gain; towards 0 the likeliest takes all, as in greedy decoding. Above
-    1 the distribution becomes flatter.
+    Below 1 it moves probability towards the likeliest tokens; towards 0 the likeliest takes all, as
+    in greedy decoding. Above 1 the distribution becomes flatter.
 
     Errors: ValueError for a temperature that is not above 0.
     Source: Ackley, Hinton and Sejnowski 1985.
@@ -144,9 +144,9 @@ def sample(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "batch time"]:
-    """Draw each token at random and feed it back, until every sentence has ended.
+    """Sample each token and feed it back, until every sentence has ended.
 
-    y_t ~ p(y | y_1 .. y_{t-1}, source), first changed by `with_temperature`, then cut down by
+    y_t ~ p(y | y_1 .. y_{t-1}, source), first changed by `with_temperature`, then filtered by
     `keep_top_k`, then by `keep_top_p`, as far as they are given.
 
     Args: generator, on the model's device; the same seed in it gives the same tokens.
@@ -213,7 +213,7 @@ def beam_search(
     beam: int = 4,
     alpha: float = 0.6,
 ) -> tuple[Int[Tensor, "batch time"], Float[Tensor, " batch"]]:
-    """Keep the `beam` likeliest beginnings at each step; return the best sentence that ended.
+    """Keep the `beam` likeliest prefixes at each step; return the best sentence that ended.
 
     score(y) = log p(y | source) / lp(length of y), with lp from `length_penalty`
 
@@ -224,7 +224,7 @@ def beam_search(
 
     Returns: the tokens, EOS included and PAD after it; and the score of each sentence.
     Errors: ValueError for a beam or max_length below 1, an alpha below 0, a model whose state
-        `select_rows` cannot read, or one that leaves no token to say.
+        `select_rows` cannot read, or one that leaves no token possible.
     Source: Sutskever et al. 2014, section 3.2; Wu et al. 2016, section 7.
     """
     if beam < 1 or max_length < 1:

@@ -45,12 +45,12 @@ def layer_norm(
 
 
 class LayerNorm(nn.Module):
-    """`layer_norm` with a gain and a bias that are learned, starting at 1 and 0.
+    """`layer_norm` with a learned scale, `gain`, and a learned bias, starting at 1 and 0.
 
     torch's fused kernel computes it: one pass over x instead of seven, the same numbers.
 
     Shapes: x (*batch, d_model). Returns the same shape.
-    Errors: ValueError for another width.
+    Errors: ValueError for another dimension.
     Source: Ba et al. 2016; Attention Is All You Need, section 3.1.
     """
 
@@ -72,7 +72,7 @@ class FeedForward(nn.Module):
     (silu(x W_1 + b_1) * (x W_3 + b_3)) W_2 + b_2, so the same d_ff costs half as much again.
 
     Shapes: x (*batch, d_model), inside (*batch, d_ff). Returns (*batch, d_model).
-    Errors: ValueError for another width or an unknown activation.
+    Errors: ValueError for another dimension or an unknown activation.
     Source: Attention Is All You Need, section 3.3, equation 2; Hendrycks and Gimpel 2016 (GELU);
     Shazeer 2020 (SwiGLU).
     """
@@ -210,7 +210,7 @@ class TiedProjection(nn.Module):
     It keeps no copy: the parameter is the same object, so both uses add to one gradient.
 
     Shapes: x (*batch, d_model). Returns logits (*batch, vocab).
-    Errors: ValueError for another width.
+    Errors: ValueError for another dimension.
     Source: Attention Is All You Need, section 3.4; Press and Wolf 2017.
     """
 
@@ -226,6 +226,6 @@ class TiedProjection(nn.Module):
 def _require_width(x: Tensor, width: int, name: str) -> None:
     if x.shape[-1] != width:
         raise ValueError(
-            f"expected an input of width d_model={width} for {name}, got {tuple(x.shape)}; "
+            f"expected an input of dimension d_model={width} for {name}, got {tuple(x.shape)}; "
             "the last axis holds the vector of a position"
         )

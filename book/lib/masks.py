@@ -16,10 +16,10 @@ def padding_mask(
     """Let each query attend to the first `lengths` keys only: mask[b, i, j] = j < lengths[b, i].
 
     Shapes: lengths (batch,), one for each sequence, gives (batch, 1, key), alike for all queries;
-        lengths (batch, query), one for each query, gives (batch, query, key). A length of 0 leaves
-        no key: such a row attends to nothing and its output is zero.
+        lengths (batch, query), one for each query, gives (batch, query, key). A length of 0
+        makes a fully masked row, which attends to nothing and whose output is zero.
     Errors: ValueError for lengths that are not integers or have another number of axes.
-    Source: ours; the paper batches sentences of like length (section 5.1).
+    Source: ours; the paper batches sentences of similar length (section 5.1).
     """
     if lengths.dim() not in (1, 2) or lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ValueError(
@@ -36,7 +36,7 @@ def padding_mask(
 def causal_mask(
     n_queries: int, n_keys: int | None = None, *, device: torch.device | None = None
 ) -> Bool[Tensor, "{n_queries} key"]:
-    """Let no position see a later one: mask[i, j] = j <= i.
+    """Let no position attend to a later one: mask[i, j] = j <= i.
 
     With more keys than queries the queries are the last positions of the sequence, as in decoding
     with a cache of earlier keys: mask[i, j] = j <= i + (n_keys - n_queries).
@@ -51,7 +51,7 @@ def causal_mask(
 def window_mask(
     n_queries: int, radius: int, n_keys: int | None = None, *, device: torch.device | None = None
 ) -> Bool[Tensor, "{n_queries} key"]:
-    """Let each position see its neighbours only: mask[i, j] = |i - j| <= radius.
+    """Let each position attend to its neighbours only: mask[i, j] = |i - j| <= radius.
 
     With more keys than queries the queries are the last positions, as in `causal_mask`.
 
@@ -60,7 +60,7 @@ def window_mask(
     Source: Attention Is All You Need, section 4, restricted self-attention.
     """
     if radius < 0:
-        raise ValueError(f"expected a radius of 0 or more, got {radius}; 0 sees only itself")
+        raise ValueError(f"expected a radius of 0 or more, got {radius}; 0 is the query itself")
     return _distance(n_queries, n_keys, device).abs() <= radius
 
 

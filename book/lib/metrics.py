@@ -1,4 +1,4 @@
-"""How good translations are: the share that is exactly right, also by length, and BLEU."""
+"""How good translations are: the fraction that is exactly right, also by length, and BLEU."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -13,7 +13,7 @@ TOKENISERS = ("none", "13a", "intl", "char")  # those of sacreBLEU that download
 class LengthBin(NamedTuple):
     """Sentences whose source has from `shortest` to `longest` tokens, both included.
 
-    `accuracy` is the share translated exactly, from 0 to 1; nan if `count` is 0.
+    `accuracy` is the fraction translated exactly, from 0 to 1; nan if `count` is 0.
     """
 
     shortest: int
@@ -33,10 +33,11 @@ class Bleu(NamedTuple):
 
 
 def exact_match(predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> float:
-    """Return the share of predictions that equal their reference token by token, from 0 to 1.
+    """Return the fraction of predictions that equal their reference token by token, from 0 to 1.
 
     Args: sentences as tokens, in the same order.
-    Errors: ValueError for unequal numbers of sentences, for none, or for uncut text.
+    Errors: ValueError for unequal numbers of sentences, for none, or for text
+    that is not split into tokens.
     """
     right = _right(predictions, references)
     return sum(right) / len(right)
@@ -76,16 +77,16 @@ def bleu(
 ) -> Bleu:
     """Return the BLEU of a whole test set, one reference for each prediction, by sacreBLEU.
 
-    BLEU = 100 BP exp(1/4 sum over n = 1 .. 4 of log p_n), where p_n is the share of the
-    predictions' n-grams that stand in their reference, and BP = min(1, exp(1 - r/c)) punishes
+    BLEU = 100 BP exp(1/4 sum over n = 1 .. 4 of log p_n), where p_n is the fraction of
+    the predictions' n-grams that stand in their reference, and BP = min(1, exp(1 - r/c)) punishes
     predictions that are together shorter (c tokens) than the references (r). It is not symmetric:
     predictions come first.
 
     Args: sentences as tokens. tokenize, one of "none", "13a", "intl", "char": "none" counts the
-    tokens as they are; the others join them with spaces and let sacreBLEU cut the text again, and
-    take uncut text too.
-    Errors: ValueError for another tokenize, unequal numbers of sentences, none, or uncut text
-    where it is not cut again.
+    tokens as they are; the others join them with spaces and let sacreBLEU tokenise the text again,
+    and take plain text too.
+    Errors: ValueError for another tokenize, unequal numbers of sentences, none, or plain text
+    where it is not tokenised again.
     Source: Papineni et al. 2002; Post 2018.
     """
     if tokenize not in TOKENISERS:
@@ -99,7 +100,7 @@ def bleu(
         [sentence if isinstance(sentence, str) else " ".join(sentence) for sentence in side]
         for side in (predictions, references)
     )
-    metric = BLEU(tokenize=tokenize, force=True)  # force: no warning that the text is cut already
+    metric = BLEU(tokenize=tokenize, force=True)  # force: no warning that the text is tokenised
     score = metric.corpus_score(hypotheses, [truths]).score
     return Bleu(score, str(metric.get_signature()))
 
@@ -120,5 +121,5 @@ def _require_tokens(*sides: Sequence) -> None:
     for sentence in (sentence for side in sides for sentence in side):
         if isinstance(sentence, str):
             raise ValueError(
-                f"expected tokens, got the text {sentence!r}; cut it into tokens first"
+                f"expected tokens, got the text {sentence!r}; split it into tokens first"
             )

@@ -61,9 +61,9 @@ def assert_same(
 ) -> str:
     """Check in float64 that two functions give the same values and the same gradients.
 
-    Floating inputs are turned to float64 and asked for their gradients; others pass unchanged.
+    Floating inputs are converted to float64 and asked for their gradients; others pass unchanged.
     The output is weighted with random numbers before the backward pass, so that no error can
-    cancel in a plain sum. `parameters` pairs weights of the two sides whose gradients must also
+    cancel in a plain sum. `parameters` pairs parameters of the two sides whose gradients must also
     agree; modules must already be in float64.
 
     Returns: one line that says what was compared.

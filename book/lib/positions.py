@@ -1,6 +1,7 @@
 """Where a token stands: four ways to tell the model, behind one interface.
 
-Attention alone sees a set: it cannot tell first from last. A scheme can say it in three places,
+Attention alone treats its inputs as a set: it cannot tell first from last. A scheme can say it in
+three places,
 and `Positions` has one method for each, which does nothing unless a scheme overrides it:
 
     add     to the embeddings, below the first layer    Sinusoidal, Learned
@@ -80,18 +81,18 @@ def sinusoidal_table(
 def shift_matrix(
     k: int, d_model: int, *, base: float = 10_000.0
 ) -> Float[Tensor, "{d_model} {d_model}"]:
-    """M_k, with M_k PE(pos) = PE(pos + k) for every pos: the shift does not depend on the place.
+    """M_k, with M_k PE(pos) = PE(pos + k) for every pos: the shift does not depend on pos.
 
-    It turns each pair (sin, cos) by k times the pair's frequency w:
+    It rotates each pair (sin, cos) by k times the pair's frequency w:
         sin w(pos + k) =  cos(wk) sin(w pos) + sin(wk) cos(w pos)
         cos w(pos + k) = -sin(wk) sin(w pos) + cos(wk) cos(w pos)
 
     Shapes: returns (d_model, d_model) in float64; for rows of a table, `table @ M_k.T`.
-    Errors: ValueError for an odd d_model, whose last sine has no cosine to turn with.
+    Errors: ValueError for an odd d_model, whose last sine has no cosine to rotate with.
     Source: Attention Is All You Need, section 3.5.
     """
     if d_model % 2:
-        raise ValueError(f"expected an even d_model, got {d_model}: M_k turns pairs of entries")
+        raise ValueError(f"expected an even d_model, got {d_model}: M_k rotates pairs of entries")
     angle = k / base ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)  # (pairs,)
     sin, cos = angle.sin(), angle.cos()
     blocks = torch.stack((cos, sin, -sin, cos), dim=-1).view(-1, 2, 2)

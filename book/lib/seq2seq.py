@@ -7,10 +7,11 @@ else; `AttentionSeq2Seq` lets it look at every state, with new weights at each s
     model.start(source, source_lengths) -> state           then, one token at a time:
     model.step(token, state) -> (logits, weights, state)   weights is None without attention
 
-Axes beside those of `lib`: d_embed is the width of a token's vector, d_hidden that of a recurrent
-state, d_scorer that of the layer that scores a query against a key; source_time and target_time
-count tokens. What is not here: several layers, reading in both directions, dropout. A product that
-does not depend on the previous state is taken for all time steps at once, outside the loop."""
+Axes beside those of `lib`: d_embed is the dimension of a token's vector, d_hidden that of a
+recurrent state, d_scorer that of the layer that scores a query against a key; source_time and
+target_time count tokens. What is not here: several layers, reading in both directions, dropout. A
+matrix multiplication that does not depend on the previous state is done for all time steps at once,
+outside the loop."""
 
 from typing import Any, NamedTuple
 
@@ -27,8 +28,8 @@ class GRUCell(nn.Module):
     candidate n  = tanh(W_n x + r * (U_n h))
     state     h' = (1 - z) * n + z * h
 
-    Source: Cho et al. 2014, section 2.3 (there r stands inside the product U_n (r * h); this form,
-    torch's, needs one product with h instead of two).
+    Source: Cho et al. 2014, section 2.3, there without biases and with r inside the product,
+    U_n (r * h); this form, torch's, needs one matrix multiplication with h instead of two.
     """
 
     def __init__(self, d_in: int, d_hidden: int):
@@ -107,9 +108,10 @@ class DecoderState(NamedTuple):
 class Decoder(nn.Module):
     """Write the target from one context vector: s_t = g(s_{t-1}, y_{t-1}, c), with s_0 = c.
 
-    The cell's input is the pair of y and c. Its linear map is split in two,
+    The cell's input is the pair of y and c. Its linear layer is split in two,
     W [y; c] = W_y y + W_c c, so that each part is computed once, before the loop.
-    Source: Cho et al. 2014, section 2.2.
+    Source: Cho et al. 2014, section 2.2. Simpler than theirs, appendix A.1: they pass c and s_0
+    through a linear layer and a tanh each, and their output layer, a maxout, also reads y and c.
     """
 
     def __init__(self, vocab: int, d_embed: int, d_hidden: int):
@@ -137,9 +139,10 @@ class Decoder(nn.Module):
 
 
 class Seq2Seq(nn.Module):
-    """Encoder and decoder joined by one vector, whatever the length of the source.
+    """Encoder and decoder connected by one vector, whatever the length of the source.
 
-    Source: Sutskever et al. 2014; Cho et al. 2014.
+    Source: Cho et al. 2014; Sutskever et al. 2014, with four layers of LSTM, the source backwards,
+    and a decoder that gets the vector as its first state only.
     """
 
     def __init__(
@@ -220,7 +223,8 @@ class AttentionDecoder(nn.Module):
 
     c_t comes from s_{t-1}, anew at each step. The keys may be any set of vectors: the encoder's
     states, or the cells of a picture.
-    Source: Bahdanau et al. 2015, section 3.1.
+    Source: Bahdanau et al. 2015, section 3.1; their output layer, a maxout, reads s_{t-1}, y_{t-1}
+    and c_t (appendix A.2.2), ours is linear and reads s_t.
     """
 
     def __init__(self, vocab: int, d_embed: int, d_hidden: int, d_key: int, d_scorer: int = 64):
@@ -259,9 +263,10 @@ class AttentionDecoder(nn.Module):
 
 
 class AttentionSeq2Seq(Seq2Seq):
-    """The same encoder, and a decoder that sees all its states: nothing else is different.
+    """The same encoder, and a decoder that attends to all its states: nothing else is different.
 
-    Source: Bahdanau et al. 2015.
+    Source: Bahdanau et al. 2015; their encoder reads in both directions, section 3.2, and s_0 is
+    tanh(W h) of the backward state at the first token. Ours is the last forward state.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Sub-words: frequent words stay whole, rare ones fall into pieces, and hardly any is unknown.
 
-Byte-pair encoding begins with single letters and joins the most frequent pair of neighbours again
+Byte-pair encoding begins with single letters and merges the most frequent pair of neighbours again
 and again, until the vocabulary has the wanted size. The optional package `tokenizers` does it.
 """
 
@@ -18,7 +18,7 @@ END = "</w>"  # the last piece of a word ends with it
 class SubwordVocabulary(Vocabulary):
     """A vocabulary of pieces of words.
 
-    `encode` cuts each token into pieces, `decode` puts them together again: tokens go in, tokens
+    `encode` splits each token into pieces, `decode` puts them together again: tokens go in, tokens
     come out. A token with a letter that was never seen is UNK as a whole.
 
     Args: what `from_sentences` made, as text in the format of `tokenizers`.
@@ -37,7 +37,7 @@ class SubwordVocabulary(Vocabulary):
         if self.tokens[: len(SPECIAL)] != SPECIAL:
             got = self.tokens[: len(SPECIAL)]
             raise ValueError(f"expected the numbers 0 to 3 to be {SPECIAL}, got {got}")
-        self._pieces: dict[str, list[int]] = {}  # each word is cut once
+        self._pieces: dict[str, list[int]] = {}  # each word is split once
 
     @classmethod
     def from_sentences(  # type: ignore[override]  # a size in place of the least count
@@ -46,7 +46,7 @@ class SubwordVocabulary(Vocabulary):
         """Learn at most `size` pieces, the special tokens among them, from sentences as tokens.
 
         Errors: ValueError for a size that has no room for the letters, for no sentences, and for
-        text that is not yet cut into tokens.
+        text that is not yet split into tokens.
         Source: Sennrich et al. 2016.
         """
         tokenizers = _tokenizers()
@@ -78,7 +78,7 @@ class SubwordVocabulary(Vocabulary):
     def encode(self, tokens: Sequence[str]) -> list[int]:
         """Turn tokens into the numbers of their pieces; adds no EOS.
 
-        Errors: ValueError for a text that is not yet cut into tokens.
+        Errors: ValueError for a text that is not yet split into tokens.
         """
         numbers = []
         for token in self._cut(tokens):

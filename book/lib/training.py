@@ -78,7 +78,7 @@ def paper_schedule(d_model: int, warmup: int = 4000) -> Schedule:
 
 @contextmanager
 def low_precision(device: torch.device, dtype: torch.dtype | None) -> Iterator[None]:
-    """Compute the large products in `dtype`; with None, change nothing.
+    """Compute the large matrix multiplications in `dtype`; with None, change nothing.
 
     On a processor attention takes its plain kernel meanwhile: at the length of a sentence the
     fused one's backward pass takes several times longer in 16 bits than in 32.
@@ -148,14 +148,14 @@ def teacher_forcing(
     autocast: torch.dtype | None = None,
     real_only: bool = False,
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-    """The loss of a model that reads the right target up to each token and must say the next one.
+    """The loss of a model that reads the right target up to each token and predicts the next one.
 
     Args: model(source, source_lengths, target_in) -> logits; batch, with the fields of
         `lib.data.Batch`; criterion, such as `token_loss`, which takes
-        (logits, target_out, reduction="sum"). `autocast=torch.bfloat16` computes the large products
-        in that type; weights and loss stay as they are. real_only leaves padding out of the work,
-        with a model that has `real_logits`; the criterion then gets all real tokens in one row,
-        (1, tokens, vocab) and (1, tokens).
+        (logits, target_out, reduction="sum"). `autocast=torch.bfloat16` computes the large matrix
+        multiplications in that type; parameters and loss stay as they are. real_only leaves
+        padding out of the work, with a model that has `real_logits`; the criterion then gets all
+        real tokens as one sequence, (1, tokens, vocab) and (1, tokens).
     Returns: the sum of the losses over the real tokens of target_out, and their number.
     Errors: ValueError for real_only with another model.
     """
@@ -177,7 +177,7 @@ def teacher_forcing(
 
 
 def count_tokens(batch: Batch) -> int:
-    """How many tokens the model must say: the targets and their EOS, without padding."""
+    """How many tokens the model must predict: the targets and their EOS, without padding."""
     return int((batch.target_out != PAD).sum())
 
 
@@ -213,10 +213,10 @@ def update(
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """Take one step of the optimiser on several batches, as if they were one big batch.
 
-    loss = sum over parts of the losses of their tokens / number of tokens in all parts
+    loss = sum over micro-batches of the losses of their tokens / number of tokens in all of them
 
-    Gradients add up over the parts, so each part may be as big as the memory holds. Parts count by
-    their tokens: a plain mean of means would give the words of a short part more weight.
+    Gradients add up over the micro-batches, `parts`, so each may be as big as the memory holds.
+    They count by their tokens: a mean of means would give the tokens of a short one more weight.
 
     Returns: the loss before the step, without a gradient, and the number of tokens.
     Errors: ValueError for no parts.
@@ -231,7 +231,7 @@ def update(
         total, tokens = loss(model, part.to(device))
         sums.append(total.detach())
         counts.append(torch.as_tensor(tokens, device=device).clamp(min=1))
-        (total / counts[0]).backward()  # in units of the first part: the sum is not yet known
+        (total / counts[0]).backward()  # in units of the first: the sum is not yet known
     tokens = torch.stack(counts).sum()
     if len(parts) > 1:
         for parameter in model.parameters():

@@ -80,7 +80,7 @@ class Config:
         if not 0 <= self.dropout < 1:
             raise ValueError(
                 f"expected a dropout of at least 0 and below 1, got {self.dropout!r}; "
-                "it is the share of entries set to 0"
+                "it is the fraction of entries set to 0"
             )
         if self.d_model % self.n_heads:
             raise ValueError(
@@ -95,7 +95,7 @@ class Config:
 
     @property
     def d_k(self) -> int:
-        """Width of one head's queries, keys and values."""
+        """Dimension of one head's queries, keys and values."""
         return self.d_model // self.n_heads
 
 
@@ -403,7 +403,7 @@ class OneStack(nn.Module):
     """Embedding, n_layers encoder layers and a projection, under whatever mask it is given.
 
     Without a mask it is BERT's design; with `causal_mask` it computes what `LanguageModel` does,
-    from the same weights. Of the configuration, source_vocab is the one vocabulary.
+    from the same parameters. Of the configuration, source_vocab is the one vocabulary.
     Source: Devlin et al. 2019; Radford et al. 2018.
     """
 

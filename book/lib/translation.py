@@ -181,7 +181,7 @@ def _plain(text: str) -> str:
 
 
 def _number_words(n: int, locale: str) -> str:
-    """A number in words; a compound is cut into its parts, as in "zwei und vierzig"."""
+    """A number in words; a compound is split into its words, as in "zwei und vierzig"."""
     words = num2words(n, lang=locale)
     if n > 20 and n % 10 and words.isalpha():
         unit, ten = num2words(n % 10, lang=locale), num2words(n - n % 10, lang=locale)

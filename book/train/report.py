@@ -31,7 +31,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
 
 
 def summarise(run: Run) -> str:
-    """Score the best weights on the test sentences, and tell all in one piece."""
+    """Score the best parameters on the test sentences, and tell all in one piece."""
     o, p = run.options, run.progress
     epochs = run.steps * o.accumulate / run.stream.per_epoch
     tokens = epochs * sum(len(run.vocabs[1].encode(x.target)) + 1 for x in run.corpus.train)
@@ -40,7 +40,7 @@ def summarise(run: Run) -> str:
         *facts(run),
         ("took", f"{duration(p.seconds)} for {epochs:.1f} epochs, validation included: {speed}"),
         ("validation", f"loss {p.best_loss:.3f}, {perplexity(p.best_loss)}"),
-        ("", f"the best, after update {p.best_step:,}: these weights are scored"),
+        ("", f"the best, after update {p.best_step:,}: these parameters are scored"),
     ]
     model, *vocabs = load_model(run.out / BEST, run.device)
     beam = o.beam if o.beam > 1 else None

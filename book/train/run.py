@@ -43,7 +43,7 @@ FLUSH_EVERY = 100  # updates
 
 @dataclass
 class Progress:
-    """What a run knows of itself beyond weights and generators; each checkpoint holds it."""
+    """What a run knows of itself beyond parameters and generators; each checkpoint holds it."""
 
     seconds: float = 0.0
     epochs: int = 0  # validated
@@ -157,7 +157,7 @@ class Run:
         self.kept = self.step
 
     def validate(self) -> None:
-        """Measure the loss on held-out sentences; the best weights so far are kept."""
+        """Measure the loss on held-out sentences; the best parameters so far are kept."""
         held = batches(self.corpus.valid, *self.vocabs, VALIDATION_BATCH, seed=0)
         loss = validation_loss(self.model, held, loss=self.loss)
         self.progress.epochs = self.stream.position.epoch

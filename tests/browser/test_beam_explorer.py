@@ -120,7 +120,7 @@ def test_tree_shows_what_is_kept_pruned_and_ended(stage):
         ("yes ✗", "pruned"),
     ]
     assert found(page) == "yes <eos>"
-    expect(page.locator(".be-reason")).to_contain_text("every place of the beam has ended")
+    expect(page.locator(".be-reason")).to_contain_text("every hypothesis of the beam has ended")
     expect(page.locator(".be-verdict")).to_contain_text("✓ No sentence in the table has a better")
     page.get_by_role("checkbox").check()
     assert ("<b> ✗", "pruned") in statuses(page)

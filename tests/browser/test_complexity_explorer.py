@@ -5,7 +5,13 @@ import itertools
 import pytest
 from playwright.sync_api import expect
 
-from kit.complexity.complexity_explorer import LAYERS, LENGTHS, RADII, WIDTHS, ComplexityExplorer
+from kit.complexity.complexity_explorer import (
+    DIMENSIONS,
+    LAYERS,
+    LENGTHS,
+    RADII,
+    ComplexityExplorer,
+)
 from kit.complexity.costs import (
     convolution_cost,
     recurrent_cost,
@@ -34,14 +40,14 @@ def wanted(n, d, k, radius, dilated, projections) -> dict:
 
 def states() -> list[dict]:
     """Every length, every width, kernel and radius with some of the others."""
-    sizes = itertools.product(LENGTHS, WIDTHS[::4], (2, 3, 7, 15), RADII[::2])
+    sizes = itertools.product(LENGTHS, DIMENSIONS[::4], (2, 3, 7, 15), RADII[::2])
     flags = itertools.cycle(itertools.product((False, True), repeat=2))
     names = ("n", "d", "k", "radius", "dilated", "projections")
     found = [
         dict(zip(names, (*size, *flag), strict=True))
         for size, flag in zip(sizes, flags, strict=False)
     ]
-    found += [dict(zip(names, (96, d, 4, 8, False, True), strict=True)) for d in WIDTHS]
+    found += [dict(zip(names, (96, d, 4, 8, False, True), strict=True)) for d in DIMENSIONS]
     found += [dict(zip(names, (96, 64, k, 8, True, False), strict=True)) for k in range(2, 16)]
     found += [dict(zip(names, (96, 64, 4, r, True, False), strict=True)) for r in RADII]
     return found
@@ -114,7 +120,7 @@ def test_crossings_are_said_and_follow_the_width(stage):
         "Self-attention takes more work than recurrent from n = 512, "
         "convolution from n = 769, restricted from n = 18."
     )
-    page.get_by_role("slider", name="Width d").press("ArrowLeft")
+    page.get_by_role("slider", name="Dimension d").press("ArrowLeft")
     expect(words).to_contain_text("recurrent from n = 384")
     page.get_by_role("checkbox", name="Count attention’s projections").check()
     expect(words).to_contain_text("recurrent at every length, convolution at every length")
@@ -128,14 +134,14 @@ def test_pick_is_judged_by_all_four_measures(stage):
     expect(lines).to_have_count(4)
     costs = wanted(64, 512, 3, 16, False, False)
     for place, (field, name) in enumerate(
-        zip(FIELDS, ("Work", "Memory", "One after another", "Longest path"), strict=True)
+        zip(FIELDS, ("Work", "Memory", "Sequential operations", "Longest path"), strict=True)
     ):
         least = min(getattr(cost, field) for cost in costs.values())
         ratio = float(f"{getattr(costs['recurrent'], field) / least:.2g}")
         expect(lines.nth(place)).to_contain_text(f"✗ {name}: {ratio:g} times that of")
     page.get_by_role("radio", name="Self-attention").check()
     expect(lines.nth(2)).to_have_text(
-        "✓ One after another: the least of the four, as with convolution, restricted."
+        "✓ Sequential operations: the least of the four, as with convolution, restricted."
     )
     expect(lines.nth(3)).to_have_text("✓ Longest path: the least of the four.")
     expect(page.locator(".ce-picked th")).to_have_text("Self-attention")

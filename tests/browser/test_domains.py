@@ -74,4 +74,4 @@ def test_a_slider_moves_to_what_the_kernel_assigns(stage):
     page = stage.show(widget, via="module")
     widget.d_k = 256
     page.evaluate("(value) => window.model.set('d_k', value)", widget.data()["d_k"])
-    expect(page.get_by_label("Width d_k")).to_have_attribute("aria-valuetext", "256")
+    expect(page.get_by_label("Dimension d_k")).to_have_attribute("aria-valuetext", "256")

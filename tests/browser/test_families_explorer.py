@@ -17,7 +17,7 @@ def mask_of(page) -> list[list[bool]]:
     rows = page.locator(".bw-cells tbody tr").all()
     return [
         row.locator("td").evaluate_all(
-            "(all) => all.map((td) => td.textContent.includes('sees it'))"
+            "(all) => all.map((td) => td.textContent.includes('may attend'))"
         )
         for row in rows
     ]
@@ -73,7 +73,7 @@ def test_prefix_slider_turns_the_causal_mask_into_the_prefix_mask(stage):
 @pytest.mark.parametrize("position", range(1, 7))
 def test_each_token_has_its_guesses_and_what_is_asked(stage, position):
     page = stage.show(FamiliesExplorer(rows_of_families()))
-    row = page.get_by_role("group", name="The row of tokens")
+    row = page.get_by_role("group", name="The sequence of tokens")
     row.get_by_role("button").nth(position - 1).click()
     token, at_end = TOKENS[position], TOKENS[position] == "<eos>"
     expected = [
@@ -84,7 +84,7 @@ def test_each_token_has_its_guesses_and_what_is_asked(stage, position):
     assert guesses(page) == expected
     cards = page.locator(".fe-card")
     asks = cards.nth(0).locator(".fe-text").nth(1)
-    expect(asks).to_contain_text("never hidden" if at_end else "hidden in the gap")
+    expect(asks).to_contain_text("never hidden" if at_end else "was masked")
     asks = cards.nth(2).locator(".fe-text").nth(1)
     expect(asks).to_contain_text("Nothing" if position < PREFIX else "The token after")
     expect(page.locator(".fe-none:visible")).to_have_count(sum(not said for said in expected))
@@ -104,7 +104,7 @@ def test_what_is_seen_is_what_the_guess_depends_on(stage, family, position):
         "encoder-decoder": [2, 3] if position == 1 else list(range(5)),
     }
     assert seen == others[family]
-    labels = page.get_by_role("button", name=", not seen")
+    labels = page.get_by_role("button", name=", not read")
     hidden = [t for t in range(1, 7) if t not in seen and t != position]
     expect(labels).to_have_count(len(hidden))
 
@@ -114,7 +114,7 @@ def test_a_prefix_asks_nothing_inside_and_the_source_was_never_asked(stage):
     loss = page.locator(".fe-card").nth(1).locator(".fe-text").nth(1)
     expect(loss).to_contain_text("inside the prefix all is given")
     slide(page, "Prefix", 2)
-    expect(loss).to_contain_text("never asked here")
+    expect(loss).to_contain_text("no target here")
     assert guesses(page)[1] == []
     page.get_by_role("radio", name="Decoder-only").check()
     expect(page.locator(".fe-note")).to_have_text("Row 1, two: nothing is guessed here.")
@@ -134,7 +134,7 @@ def test_keyboard_alone_reaches_a_token_and_says_it(stage):
         "Token <b>euros</b>. Encoder-only: <b>euros</b>, 75 %. "
         "Decoder-only: <b>euros</b>, 75 %. Encoder-decoder: <b>euros</b>, 75 %"
     )
-    page.get_by_role("button", name="two, seen").press("Enter")
+    page.get_by_role("button", name="two, read").press("Enter")
     expect(page.get_by_role("button", name="two, to guess")).to_be_focused()
 
 

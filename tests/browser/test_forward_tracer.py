@@ -91,7 +91,7 @@ def test_guesses_and_the_likeliest_key(stage, tracer):
     page.get_by_label("Step", exact=True).press("End")
     assert names.all_inner_texts() == [token for token, _ in one["guesses"][-1][4]]
     assert names.count() == 5
-    assert "six the model says:" in page.locator(".ft-asked").inner_text()
+    assert "six the model predicts:" in page.locator(".ft-asked").inner_text()
     assert page.locator(".bw-chosen .bw-bar-note").inner_text() == "said in the end"
 
 

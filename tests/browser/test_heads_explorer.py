@@ -55,7 +55,7 @@ def test_an_impossible_choice_explains_itself(stage):
 
 def test_width_by_hand_needs_no_divisor(stage):
     page = stage.show(HeadsExplorer(48, 5))
-    page.get_by_label("Width d_k of a head").press("End")
+    page.get_by_label("Dimension d_k of a head").press("End")
     assert "(5, 12, 64)" in page.locator(".he-steps").inner_text()
 
 

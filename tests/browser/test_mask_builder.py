@@ -202,7 +202,7 @@ def test_sliders_and_choices_make_every_rule(stage):
     heads = page.locator(".bw-cells").first.locator("thead th").all_inner_texts()
     assert heads[5:] == ["5 six", "6 <pad>", "7 <pad>", "8 <pad>"]
     expect(page.locator(".mb-line", has_text="Fully masked")).to_contain_text(
-        "<pad> No key is left"
+        "<pad> All its weights are 0"
     )
     slide(page, "Window radius", 9)
     expect(page.get_by_role("slider", name="Window")).to_have_attribute("aria-valuetext", "off")

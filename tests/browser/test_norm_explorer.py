@@ -59,11 +59,11 @@ def by_torch(got: dict, width: int, state: dict) -> tuple[list[float], list[floa
 def test_profiles_are_those_of_autograd(functions, norm, residual, n_layers, scale, width, seed):
     state = {"n_layers": n_layers, "norm": norm, "residual": residual, "scale": scale}
     got = functions.evaluate(STACK, [seed, width, n_layers, state])
-    sizes, gradients, likeness = by_torch(got, width, state)
+    sizes, gradients, similarity = by_torch(got, width, state)
     assert len(got["sizes"]) == len(got["gradients"]) == n_layers + 1
     assert got["sizes"] == pytest.approx(sizes, rel=1e-5, abs=0)
     assert got["gradients"] == pytest.approx(gradients, rel=1e-5, abs=0)
-    assert got["likeness"] == pytest.approx(likeness, abs=1e-5)
+    assert got["similarity"] == pytest.approx(similarity, abs=1e-5)
 
 
 def test_products_agree_with_torch(functions):
@@ -122,7 +122,7 @@ def test_each_control_changes_what_it_says(stage):
     expect(page.locator(".ne-formula")).to_have_text("LayerNorm(x + FFN(x))")
     assert figures(page)[0] == "1"
     before = figures(page)
-    page.get_by_role("slider", name="Width d_model").press("Home")
+    page.get_by_role("slider", name="Dimension d_model").press("Home")
     narrow = figures(page)
     assert narrow[1:] != before[1:]
     page.get_by_role("button", name="Draw again").click()
@@ -132,16 +132,16 @@ def test_each_control_changes_what_it_says(stage):
     page.get_by_role("slider", name="Layers").press("Home")
     expect(marks).to_have_count(2)
     expect(page.locator("svg.bw-lines desc").first).to_contain_text("layer 0 ")
-    expect(page.get_by_role("status")).to_contain_text("likeness of positions")
+    expect(page.get_by_role("status")).to_contain_text("similarity of positions")
 
 
 def test_read_outs_agree_with_torch(stage, functions):
     state = {"n_layers": 9, "norm": "pre", "residual": True, "scale": 1.2}
     got = functions.evaluate(STACK, [7, 16, 9, state])
-    sizes, gradients, likeness = by_torch(got, 16, state)
+    sizes, gradients, similarity = by_torch(got, 16, state)
     page = stage.show(NormExplorer(9, norm="pre", residual=True, scale=1.2, d_model=16, seed=7))
     shown = [float(text) for text in figures(page)]
-    assert shown == pytest.approx([sizes[-1], gradients[0], likeness], rel=0.05, abs=0.006)
+    assert shown == pytest.approx([sizes[-1], gradients[0], similarity], rel=0.05, abs=0.006)
 
 
 def test_numbers_as_text(functions):

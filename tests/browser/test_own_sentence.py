@@ -7,8 +7,9 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from kit.transformer.forward_tracer import LONGEST, ForwardTracer
-from kit.transformer.packing import PackedModel, pack_model
+from kit.shared.model_widget import LONGEST
+from kit.shared.packing import PackedModel, pack_model
+from kit.transformer.forward_tracer import ForwardTracer
 from kit.transformer.tracing import stages_of, trace_sentence
 from lib.checkpoints import load_published
 from lib.data import BOS, EOS, Pair, Vocabulary, tokenise
@@ -166,7 +167,7 @@ def line(page):
 
 
 def note(page):
-    return page.locator(".ft-form .bw-note")
+    return page.locator(".co-form .bw-note")
 
 
 def said(page):
@@ -298,14 +299,14 @@ def test_a_refusal_clears_the_old_answer_and_offers_one_that_works(stage, tracer
     page.get_by_label("Sentence", exact=True).select_option("0")
     assert said(page)[-2:] == ["colombiens", "<eos>"]
     expect(line(page)).to_have_value("21 Canadian dollars")
-    page.locator(".ft-instead").get_by_role("button").click()
+    page.locator(".co-instead").get_by_role("button").click()
     assert said(page) == ["vingt", "deux", "dollars", "canadiens", "<eos>"]
     expect(line(page)).to_have_value("twenty two canadian dollars")
     expect(line(page)).to_be_focused()
-    expect(page.locator(".ft-instead")).to_be_hidden()
+    expect(page.locator(".co-instead")).to_be_hidden()
     line(page).fill("Hello!")
     line(page).press("Enter")
-    expect(page.locator(".ft-instead").get_by_role("button")).to_have_text(READY[0])
+    expect(page.locator(".co-instead").get_by_role("button")).to_have_text(READY[0])
 
 
 def test_while_the_model_loads_nothing_stands_for_the_answer(stage, tracer):
@@ -450,7 +451,7 @@ def test_it_is_accessible_with_a_problem_and_with_a_translation(stage, tracer, t
     translate(page, READY[1])
     assert page.locator(".ft-token").last.evaluate("(n) => n.getAnimations().length") == 0
     line(page).fill("cats and se")
-    page.locator(".ft-all summary").click()
+    page.locator(".co-all summary").click()
     assert stage.violations(page) == []
     line(page).press("Enter")
     assert stage.violations(page) == []
@@ -463,5 +464,5 @@ def test_without_a_model_there_is_no_line(stage):
     pair = Pair(("a", "b"), ("c",))
     models = Transformer(config).eval(), [pair], vocab, vocab
     page = stage.show(ForwardTracer.from_model(*models, max_length=3))
-    expect(page.locator(".ft-own")).to_have_count(0)
+    expect(page.locator(".co-own")).to_have_count(0)
     expect(page.get_by_label("Sentence", exact=True)).to_have_count(1)

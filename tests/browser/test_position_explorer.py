@@ -84,7 +84,7 @@ def test_turn_meets_the_shifted_position(stage):
     page = stage.show(PositionExplorer("sinusoidal", 8, length=11, base=100, pair=0))
     found = facts(page)
     assert found["largest gap, all pairs"].startswith("✓")
-    assert found["□ at p + k"] == found["◉ turned, M_k applied"] == "(−0.96, −0.28)"  # sin 17
+    assert found["□ at p + k"] == found["◉ rotated, M_k applied"] == "(−0.96, −0.28)"  # sin 17
     assert found["turn k·w"] == "7.00 rad"
     assert found["wavelength"] == "6.28 positions"
     page.get_by_label("Shift k").press("ArrowRight")
@@ -102,7 +102,7 @@ def test_which_schemes_a_turn_moves_on(stage, scheme, sign):
 
 def test_alibi_has_heads_and_no_turn(stage):
     page = stage.show(PositionExplorer("alibi", length=13))
-    assert not page.get_by_label("Width").is_visible()
+    assert not page.get_by_label("Dimension").is_visible()
     assert not page.get_by_label("Base", exact=True).is_visible()
     assert not page.locator(".pe-turn").is_visible()
     assert "no vectors for positions" in page.locator(".bw-body").inner_text()
@@ -131,7 +131,7 @@ def test_a_click_on_the_picture_chooses_position_and_pair(stage):
 def test_shorter_and_narrower_keeps_the_choices_in_range(stage):
     page = stage.show(PositionExplorer(length=64, position=50, pair=20))
     page.get_by_label("Positions", exact=True).press("Home")
-    page.get_by_label("Width d_model").press("Home")
+    page.get_by_label("Dimension d_model").press("Home")
     assert page.get_by_label("Position p").input_value() == "1"
     assert page.get_by_label("Pair of entries").input_value() == "1"
     assert facts(page)["largest gap, all pairs"].startswith("✓")

@@ -26,7 +26,7 @@ FIRST = {
     "beam search": "12_decoding.html#beam-search",
     "layer normalization": "07_feed_forward_norm.html#layer-norm",
     "sinusoidal": "08_positions.html#the-naive-version",
-    "teacher forcing": "01_seq2seq.html#the-decoder",
+    "teacher forcing": "01_seq2seq.html#training",
     "why divide by sqrt(d_k)": "03_attention_layer.html#why-divide",
     "bleu": "12_decoding.html#measures",
     "Causal masks": "06_masking.html#two-masks",

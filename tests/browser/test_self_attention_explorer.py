@@ -65,7 +65,7 @@ def test_toggles_and_typing_change_the_numbers(stage):
     page.get_by_label("Sentence").fill("away runs red red")
     page.get_by_label("Add positions").check()
     page.get_by_label("Causal mask").check()
-    page.get_by_label("Divide by √width").check()
+    page.get_by_label("Divide by √dimension").check()
     assert_shown(page, "away runs red red", scaled=True, causal=True, positions=True)
 
 
@@ -339,7 +339,7 @@ def test_sizes_change_in_the_page_and_the_sentence_comes_back(stage):
     page.get_by_role("radio", name="Random").check()
     expect(page.get_by_role("textbox", name="Sentence")).to_be_hidden()
     page.get_by_label("Tokens").press("End")
-    page.get_by_role("slider", name="Width").press("End")
+    page.get_by_role("slider", name="Dimension").press("End")
     assert large(page, "Outputs").get_attribute("aria-colcount") == "512"
     before = read_lines(page)
     page.get_by_label("Draw").press("ArrowRight")

@@ -18,7 +18,7 @@ def functions(stage):
 
 
 def figures(page) -> list[float]:
-    """Deviation of q·k, entropy and gradient norm, as shown."""
+    """Deviation of q·k, entropy and sensitivity, as shown."""
     texts = page.locator(".ss-value").all_inner_texts()
     return [float(texts[i]) for i in (0, 2, 3)]
 
@@ -53,7 +53,7 @@ def test_curves_are_means_over_random_queries_and_keys(functions, n_keys, temper
             a = scores.softmax(-1)
             jacobian = torch.diag_embed(a) - a[:, :, None] * a[:, None, :]
             for name, each in [
-                ("gradient", jacobian.flatten(1).norm(dim=1)),
+                ("sensitivity", jacobian.diagonal(dim1=1, dim2=2).sum(dim=1)),
                 ("entropy", torch.special.entr(a).sum(-1)),
             ]:
                 error = each.std() * math.sqrt(1 / 100 + 1 / 1000)
@@ -76,10 +76,10 @@ def test_read_outs_agree_with_torch(functions, stage, d_k, scaled, temperature, 
     page = stage.show(
         SoftmaxScaleExplorer(d_k, scaled=scaled, temperature=temperature, n_keys=n_keys, seed=seed)
     )
-    deviation, entropy, gradient = figures(page)
+    deviation, entropy, sensitivity = figures(page)
     assert deviation == pytest.approx(products.std().item(), rel=5e-3, abs=5e-3)
     assert entropy == pytest.approx(torch.special.entr(weights).sum().item(), abs=6e-3)
-    assert gradient == pytest.approx(jacobian.norm().item(), abs=6e-4)
+    assert sensitivity == pytest.approx(jacobian.trace().item(), abs=6e-4)
     bars = page.locator(".ss-columns").nth(1)
     expect(bars.locator(".ss-column")).to_have_count(n_keys)
     expect(bars.locator(".ss-chosen title")).to_contain_text(f"key {weights.argmax() + 1}: ")
@@ -91,23 +91,23 @@ def test_read_outs_agree_with_torch(functions, stage, d_k, scaled, temperature, 
 
 def test_wider_vectors_saturate_it_and_the_scale_undoes_that(stage):
     page = stage.show(SoftmaxScaleExplorer(1, n_keys=16))
-    width = page.get_by_role("slider", name="Width d_k")
+    width = page.get_by_role("slider", name="Dimension d_k")
     shown = [figures(page)]
     for _ in WIDTHS[1:]:
         width.press("ArrowRight")
         shown.append(figures(page))
     expect(width).to_have_attribute("aria-valuetext", "1024")
-    deviations, entropies, gradients = zip(*shown, strict=True)
+    deviations, entropies, sensitivities = zip(*shown, strict=True)
     assert deviations[-1] > 8 * deviations[0]
     assert entropies[-1] < 0.2 < 1.5 < entropies[0]
-    assert gradients[-1] < 0.05 < 0.15 < gradients[0]
+    assert sensitivities[-1] < 0.05 < 0.15 < sensitivities[0]
     expect(page.locator(".ss-reading")).to_contain_text(
         "1 of 16 keys holds 90 % of the weight. Sat"
     )
     page.get_by_role("checkbox", name="Divide by √d_k").press("Space")
-    _, entropy, gradient = figures(page)
+    _, entropy, sensitivity = figures(page)
     assert entropy > 1.5
-    assert gradient > 0.15
+    assert sensitivity > 0.15
     expect(page.locator(".ss-weights")).to_have_text("weights = softmax(q·k / √1024)")
     expect(page.locator(".ss-reading")).not_to_contain_text("Saturated")
     expect(page.get_by_role("status")).to_contain_text("d_k 1024: largest weight")
@@ -150,14 +150,14 @@ def test_column_that_leaves_the_chart_ends_in_a_point(stage):
     assert any(abs(float(t.split(": ")[1].replace("−", "-"))) > 10 for t in texts)
 
 
-def test_curve_shows_gradient_or_entropy(stage):
+def test_curve_shows_sensitivity_or_entropy(stage):
     page = stage.show(SoftmaxScaleExplorer(256))
     lines = page.locator("svg.bw-lines:not(.ss-columns)")
-    expect(page.locator(".bw-axis-y")).to_have_text("Gradient norm, mean of 100 draws")
+    expect(page.locator(".bw-axis-y")).to_have_text("Sensitivity, mean of 100 draws")
     expect(lines.locator(".bw-mark-current")).to_have_count(2)
     words = lines.locator("desc").text_content()
-    assert words.startswith("Scores divided by √d_k: d_k 1 0.3")
-    page.get_by_role("radio", name="Gradient").press("ArrowRight")
+    assert words.startswith("Scores divided by √d_k: d_k 1 0.")
+    page.get_by_role("radio", name="Sensitivity").press("ArrowRight")
     expect(page.locator(".bw-axis-y")).to_have_text("Entropy, mean of 100 draws")
     last = float(lines.locator("desc").text_content().split()[-1])
     assert 0 < last < 0.2

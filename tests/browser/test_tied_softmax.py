@@ -33,7 +33,7 @@ def expected(vectors, h, target: int, temperature: float, smoothing: float) -> d
         "weights": (logits / temperature).softmax(-1).detach(),
         "targets": wanted,
         "loss": loss.detach(),
-        "lowest": torch.special.entr(wanted).sum(),
+        "entropy": torch.special.entr(wanted).sum(),
         "gradient": gradient,
         "perplexity": F.cross_entropy(logits / temperature, right).detach().exp(),
     }
@@ -162,6 +162,19 @@ def test_downhill_ends_at_the_target_only_with_smoothing(stage):
     expect(page.locator(".ts-right th")).to_have_text("un")
 
 
+def test_the_entropy_of_the_target_is_named_and_not_always_reached(stage):
+    """Six vectors in a plane cannot give every p: the lowest loss stays above the entropy."""
+    vectors = {"a": [2.0, 0.6], "b": [1.8, 1.3], "c": [1.2, 2.2]}
+    vectors |= {"d": [-1.6, 1.2], "e": [-2.1, 0.5], "f": [0.2, -2.0]}
+    page = stage.show(explorer(vectors=vectors, state=[0.4, -0.9], target="b", smoothing=0.1))
+    button = page.get_by_role("button", name="20 steps downhill")
+    button.evaluate("(node) => { for (let k = 0; k < 30; k += 1) node.click(); }")
+    figures = page.locator(".ts-figure").all_inner_texts()
+    values = dict(figure.split("\n") for figure in figures)
+    assert float(values["Entropy of the target"]) == pytest.approx(0.421, abs=6e-4)
+    assert float(values["Loss"]) == pytest.approx(1.213, abs=6e-4)
+
+
 @pytest.mark.parametrize(
     ("query", "row"),
     [("deux=1,1", [1.0, 1.0]), ("deux=1", None), ("deux=1,9", None), ("cat=1,1", None)],
@@ -174,6 +187,6 @@ def test_an_address_moves_only_what_fits(stage, query, row):
 
 def test_reading_says_which_way_it_is_wrong(stage):
     reading = stage.show(explorer(state=[0.0, 0.0])).locator(".ts-reading")
-    expect(reading).to_have_text("deux has 0.250 and is asked for 1.000: too little.")
+    expect(reading).to_have_text("deux has probability 0.250, its target is 1.000: too low.")
     page = stage.show(explorer(state=[-1.0, 3.0], smoothing=0.2))
-    expect(page.locator(".ts-reading")).to_contain_text("is asked for 0.850: too certain.")
+    expect(page.locator(".ts-reading")).to_contain_text("its target is 0.850: too high.")

@@ -10,12 +10,13 @@ LONG = "padding-bottom:2000px"  # so that the page can scroll
 # What a finger is meant to hit, with its box; a label counts with its control.
 TARGETS = """() => {
   const wanted = ["button", "input", "select", "summary", "a[href]", "[role=treeitem]",
-    ".ts-handle"].map((one) => ".bw " + one).join();
-  const small = ".bw-quiet, [type=checkbox], [role=treeitem], .ts-handle";
+    ".bw-handle"].map((one) => ".bw " + one).join();
+  const small = ".bw-quiet, [type=checkbox], [role=treeitem], .bw-handle";
   return [...document.querySelectorAll(wanted)]
-    .filter((node) => node.checkVisibility() && !node.disabled)
+    .filter((node) => node.checkVisibility() && !node.closest("[hidden]")
+      && !node.disabled)
     .map((node) => {
-      const { width, height } = (node.closest("label") ?? node.querySelector(".ts-grip") ?? node)
+      const { width, height } = (node.closest("label") ?? node.querySelector(".bw-grip") ?? node)
         .getBoundingClientRect();
       return { name: node.ariaLabel || node.labels?.[0]?.textContent || node.textContent,
         small: node.matches(small), width, height };
@@ -23,7 +24,7 @@ TARGETS = """() => {
 }"""
 ACTIONS = """() => [...document.querySelectorAll(".bw, .bw *")]
   .filter((node) => getComputedStyle(node).touchAction !== "auto"
-    && !node.matches("input[type=range], .ts-handle, .ts-handle *"))
+    && !node.matches("input[type=range], .bw-handle, .bw-handle *"))
   .map((node) => node.outerHTML.slice(0, 80))"""
 
 
@@ -143,12 +144,13 @@ def test_a_tap_on_the_picture_of_positions_moves_there(phone):
 
 def test_the_state_follows_a_finger_on_the_plane(phone):
     page = phone.show(SAMPLES["tied_softmax"](), size=LONG)
-    grip = page.locator(".ts-state .ts-grip")
+    grip = page.locator(".ts-state .bw-grip")
     grip.scroll_into_view_if_needed()
     before = page.evaluate("scrollY")
     first, second = (page.get_by_label(f"h, entry {k}") for k in (1, 2))
     held = float(first.input_value()), float(second.input_value())
+    unit = page.locator(".ts-plane").bounding_box()["width"] / 6.6  # from -3.3 to 3.3
     Finger(page).drag(middle(grip), (-30, 40))
-    assert float(first.input_value()) < held[0] - 0.2
-    assert float(second.input_value()) < held[1] - 0.2
+    assert float(first.input_value()) == pytest.approx(held[0] - 30 / unit, abs=0.02)
+    assert float(second.input_value()) == pytest.approx(held[1] - 40 / unit, abs=0.02)
     assert page.evaluate("scrollY") == before, "a handle is dragged, not the page"

@@ -4,7 +4,7 @@ import pytest
 from docutils import nodes
 from sphinx_exercise.nodes import solution_node
 
-from ext.book_outputs import NARROW, NOT_SOLVED, fit_lines, is_cell, on_resolved
+from ext.book_outputs import NARROW, fit_lines, is_cell, on_resolved
 
 
 def output(kind: str, text: str, added: str = "", style: str = "") -> str:
@@ -52,19 +52,30 @@ def page():
     title = nodes.title("", "Solution to", link)
     solution = solution_node("", title, nodes.section("", ids=["solution-content"]))
     parts = nodes.section("", ids=["exercise-content"]), nodes.section("", ids=["own"])
-    cells = cell("tag_exercise"), cell("tag_raises-exception"), cell("tag_raises-exception")
+    check = "tag_raises-exception"
     document = nodes.document(None, None)
-    document += [*parts, solution, *cells]
+    document += [*parts, solution, cell("tag_exercise"), cell(check), cell(check)]
+    document += [nodes.paragraph("", "between"), cell(check)]
     on_resolved(None, document, "page")
     return document
 
 
-def test_only_the_check_of_an_exercise_is_calm(page):
-    own, check, other = (
+def test_only_an_exercise_and_its_checks_lose_their_errors(page):
+    stub, check, second, other = (
         [node.astext() for node in one.findall(nodes.TextElement)] for one in page.findall(is_cell)
     )
-    assert own == other == ["before", "CheckFailed"]
-    assert check == ["before", NOT_SOLVED]
+    assert stub == check == second == ["before"]
+    assert other == ["before", "CheckFailed"]
+
+
+def test_an_output_that_held_the_error_alone_is_gone():
+    error = nodes.literal_block("", "x", classes=["output", "traceback"])
+    box = nodes.container("", error, classes=["cell_output"])
+    stub = nodes.container("", box, classes=["cell", "tag_exercise"])
+    document = nodes.document(None, None)
+    document += stub
+    on_resolved(None, document, "page")
+    assert stub.children == []
 
 
 def test_parts_have_no_identifier_in_common_and_a_title_leads_nowhere(page):

@@ -239,7 +239,7 @@ def test_autocast_runs_both_paths():
             (2, 3, 5),
             (2, 7, 4),
             (2, 7, 4),
-            r"same width d_k, got query \(2, 3, 5\), key \(2, 7, 4\)",
+            r"same dimension d_k, got query \(2, 3, 5\), key \(2, 7, 4\)",
         ),
         ((2, 3, 5), (2, 7, 5), (2, 6, 5), "one value for each key"),
         ((2, 3, 5), (4, 7, 5), (4, 7, 5), "same batch axes"),

@@ -33,7 +33,15 @@ def tags(cell: NotebookNode) -> list[str]:
 
 
 def images(cell: NotebookNode) -> list[NotebookNode]:
-    return [o for o in cell.outputs if "image/png" in o.get("data", {})]
+    return [o for o in cell.outputs if {"image/png", "image/svg+xml"} & {*o.get("data", {})}]
+
+
+def described(cell: NotebookNode) -> str:
+    """What the cell says of its figure: in its metadata, or in the schematic itself."""
+    drawn = [o.data["image/svg+xml"] for o in images(cell) if "image/svg+xml" in o.data]
+    titles = re.findall(r"<title>(.*?)</title>", "".join(drawn), re.DOTALL)
+    alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
+    return " ".join(titles) if drawn else alt
 
 
 @guard
@@ -83,8 +91,7 @@ def errors_are_announced(notebook: NotebookNode) -> list[str]:
 def figures_have_alt_text(notebook: NotebookNode) -> list[str]:
     problems = []
     for name, cell in code_cells(notebook):
-        alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
-        if images(cell) and len(alt.split()) < 5:
+        if images(cell) and len(described(cell).split()) < 5:
             problems.append(f"{name}: its figure has no alt text that describes it")
     for number, cell in enumerate(notebook.cells, start=1):
         if cell.cell_type == "markdown" and re.search(r"!\[\s*\]\(", cell.source):
@@ -107,6 +114,17 @@ def figures_have_captions(notebook: NotebookNode) -> list[str]:
 
 
 @guard
+def schematics_hide_their_code(notebook: NotebookNode) -> list[str]:
+    """A schematic is drawn by one line, which says nothing to a reader of the page."""
+    return [
+        f"{name}: its schematic is drawn by other than one line with the tag remove-input"
+        for name, cell in code_cells(notebook)
+        if any("image/svg+xml" in o.data for o in images(cell))
+        and (len(cell.source.splitlines()) > 1 or "remove-input" not in tags(cell))
+    ]
+
+
+@guard
 def no_foreign_metadata(notebook: NotebookNode) -> list[str]:
     """Widget state, kernel versions and editor settings say nothing about the chapter."""
     problems = [
@@ -119,12 +137,20 @@ def no_foreign_metadata(notebook: NotebookNode) -> list[str]:
 
 @guard
 def ignored_cells_assert(notebook: NotebookNode) -> list[str]:
-    """A cell whose output may differ must assert what matters in it."""
+    """A cell whose output may differ asserts what matters in it, or a fold beside it does."""
+    cells = list(code_cells(notebook))
+
+    def asserts(cell: NotebookNode) -> bool:
+        return bool(re.search(r"^\s*assert\b|assert_same|check_", cell.source, re.M))
+
+    def is_fold(cell: NotebookNode) -> bool:
+        return bool({"proof", "listing"} & set(tags(cell)))
+
     return [
         f"{name}: tagged {IGNORE}, but asserts nothing"
-        for name, cell in code_cells(notebook)
-        if IGNORE in tags(cell)
-        and not re.search(r"^\s*assert\b|assert_same|check_", cell.source, re.M)
+        for i, (name, cell) in enumerate(cells)
+        if IGNORE in tags(cell) and not asserts(cell)
+        if not any(is_fold(near) and asserts(near) for _, near in cells[max(i - 1, 0) : i + 2])
     ]
 
 

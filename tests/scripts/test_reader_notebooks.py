@@ -109,9 +109,11 @@ def test_every_exercise_hint_solution_and_note_is_there(chapter):
     assert re.findall(headings, read, re.MULTILINE) == titles
     assert read.count("<summary>Hint</summary>") == names.count("hint")
     assert read.count("<summary>Solution of exercise ") == names.count("solution")
-    assert read.count("<details>") == names.count("hint") + names.count("solution") + len(folded)
+    details = sum(names.count(n) for n in ("hint", "solution", "outcome", "seen", "recall"))
+    assert read.count("<details>") == details + len(folded)
     quotations = sum(token.type == "blockquote_open" for token in shown)
-    assert quotations == 1 + names.count("margin") + names.count("admonition") - len(folded)
+    notes = sum(names.count(n) for n in ("margin", "admonition", "predict"))
+    assert quotations == 1 + notes - len(folded)
     roles = re.findall(r"\{cite(?::[pt])?\}`([^`]*)`", written)
     cited = [key for keys in roles for key in keys.split(",")]
     links = re.findall(r"\]\((https:[^)\s]*)\)", read)

@@ -33,8 +33,8 @@ def check_hard_lookup(lookup: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Ste
 def check_kernel_attention(smooth: Callable[[Tensor, Tensor, Tensor, float], Tensor]) -> Steps:
     """Check smooth(query, key, value, width): Nadaraya-Watson regression with a Gaussian kernel.
 
-    Shapes: query (query, d), key (key, d), value (key, d_v), width a number above 0; returns
-        (query, d_v).
+    Shapes: query (query, d), key (key, d), value (key, d_v), the bandwidth a number above 0;
+        returns (query, d_v).
     Source: Nadaraya (1964), Watson (1964).
     """
     for sizes, width in itertools.product(SIZES, (0.7, 3.0)):
@@ -44,7 +44,7 @@ def check_kernel_attention(smooth: Callable[[Tensor, Tensor, Tensor, float], Ten
         scores = -squares / (2 * width**2)
         mistakes = {
             "the factor 2 is missing": (2 * scores).softmax(1) @ value,
-            "the width is not squared": (width * scores).softmax(1) @ value,
+            "the bandwidth is not squared": (width * scores).softmax(1) @ value,
             "the distance is not squared": (scores / squares.sqrt()).softmax(1) @ value,
             "the sign is missing: the farthest key gets the most weight": (-scores).softmax(1)
             @ value,

@@ -1,10 +1,13 @@
-"""The figures about attention: curves over a width, fits of a curve."""
+"""The figures about attention: curves over a dimension, errors by rate, fits of a curve."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 
-from kit.shared.axes import COLOURS, draw_curves, new_axes, new_panels
+from kit.attention_layer.rotated_lookup import DIMENSIONS, EQUAL_WEIGHTS, VARIANTS, ends
+from kit.shared.axes import COLOURS, GREY, draw_curves, new_axes, new_panels
 
 
 def plot_curves(
@@ -46,4 +49,32 @@ def plot_fits(
         draw_curves(axes, curve, "x", "", markers=False, color=COLOURS[1], linewidth=2)
         axes.set_title(name)
     panels[0].set_ylabel("y")
+    return panels[-1]
+
+
+def plot_rates(record: dict[str, Any]) -> Axes:
+    """Draw error against learning rate, a panel for each dimension: medians, with bars from the
+    lowest to the highest seed; dotted the error of equal weights.
+
+    Args: record, what `benchmarks/attention_scale.py` has written. Returns the last Axes.
+    """
+    panels = new_panels(len(DIMENSIONS), len(DIMENSIONS), (2.6, 3.0), sharey=True)
+    for axes, d_k in zip(panels, DIMENSIONS, strict=True):
+        medians: dict[str, tuple[list[float], list[float]]] = {}
+        for variant, colour in zip(VARIANTS, COLOURS, strict=False):
+            by_rate = ends(record, d_k, variant)
+            rates, errors = list(by_rate), list(by_rate.values())
+            axes.vlines(rates, [e[0] for e in errors], [e[-1] for e in errors], color=colour)
+            medians[variant] = rates, [e[len(e) // 2] for e in errors]
+        draw_curves(axes, medians, "learning rate", "", log="y")
+        axes.axhline(EQUAL_WEIGHTS, color=GREY, linestyle=":")
+        axes.set_xscale("log")
+        axes.set_xticks(rates, [f"{rate:g}" for rate in rates], rotation=60, fontsize="small")
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_title(f"$d_k$ = {d_k}")
+        if legend := axes.get_legend():  # one for all panels, below
+            legend.remove()
+    panels[0].set_ylabel("squared error")
+    panels[0].legend(frameon=False, fontsize="small", loc="lower left")
     return panels[-1]

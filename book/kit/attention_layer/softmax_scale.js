@@ -2,7 +2,7 @@
 // becomes of it as the vectors grow wider.
 const DRAWS = 100; // random queries, each with its keys, that a point of the curve is the mean of
 const REACH = 10; // scores beyond this leave the chart: e^10 is 22,026
-const LITTLE = 0.1; // a gradient norm below this is called little; of equal weights it is larger
+const LITTLE = 0.1; // a sensitivity below this is called little; of equal weights it is larger
 const SERIES = ["divided by √d_k", "not divided"];
 
 /** Scores of one query against `keys` keys at each of the widths: widths x keys. */
@@ -38,18 +38,18 @@ function drawMany(seed, widths, keys) {
   return { lengths, normals: math.matrix(DRAWS, keys, draw) };
 }
 
-/** The mean gradient and entropy over the draws: one entry for each width, with and without. */
+/** The mean sensitivity and entropy over the draws: one entry for each width, with and without. */
 function meanCurves({ lengths, normals }, widths, keys, temperature) {
   const rows = normals.map((row) => row.slice(0, keys));
   const means = (factor) => widths.map((width, at) => {
-    let [gradient, entropy] = [0, 0];
+    let [sensitivity, entropy] = [0, 0];
     rows.forEach((row, draw) => {
       const by = (lengths[draw][at] * factor(width)) / temperature;
       const weights = math.softmax(row.map((z) => z * by));
-      gradient += math.softmaxGradient(weights) / DRAWS;
+      sensitivity += math.sensitivity(weights) / DRAWS;
       entropy += math.entropy(weights) / DRAWS;
     });
-    return { gradient, entropy };
+    return { sensitivity, entropy };
   });
   return [means((width) => 1 / Math.sqrt(width)), means(() => 1)];
 }
@@ -125,21 +125,21 @@ export default {
         n_keys: ui.integer(2, mostKeys),
         scaled: ui.flag(),
         seed: ui.integer(0, w.data("last_seed")),
-        curve: ui.oneOf("gradient", "entropy"),
+        curve: ui.oneOf("sensitivity", "entropy"),
       });
       const percent = (share) => (share > 0.995 && share < 1 ? "> 99 %"
         : share > 0 && share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
       const short = (value) => (Math.abs(value) < 10 ? value.toFixed(2) : value.toFixed(1))
         .replace("-", "−");
 
-      const width = controls.slider(w, "d_k", { label: "Width d_k" });
+      const width = controls.slider(w, "d_k", { label: "Dimension d_k" });
       const heat = controls.slider(w, "temperature", { label: "Temperature" });
       const keys = controls.slider(w, "n_keys", { label: "Number of keys" });
       const scaled = controls.toggle(w, "scaled", { label: "Divide by √d_k" });
       const again = ui.button("Draw again", () =>
         w.set({ seed: (w.get("seed") + 1) % (w.data("last_seed") + 1) }));
       const curve = controls.choice(w, "curve", {
-        label: "Over all widths", options: [["gradient", "Gradient"], ["entropy", "Entropy"]] });
+        label: "Over all dimensions", options: [["sensitivity", "Sensitivity"], ["entropy", "Entropy"]] });
 
       // Read-outs: a figure, and what to hold it against
       const figures = {};
@@ -156,7 +156,7 @@ export default {
         figure("products", "Deviation of q·k"),
         figure("largest", "Largest weight"),
         figure("entropy", "Entropy"),
-        figure("gradient", "Gradient norm"));
+        figure("sensitivity", "Sensitivity"));
       const formula = ui.h("p", { class: "ss-formula" });
       const reading = ui.h("p", { class: "ss-reading" });
       const scoreChart = columns({ title: "What the softmax gets, by key", height: 150,
@@ -165,8 +165,8 @@ export default {
       const weightChart = columns({ title: "Softmax weights, by key", height: 150,
         min: 0, max: 1, ticks: [[0, "0 %"], [0.5, "50 %"], [1, "100 %"]], format: percent });
       const lines = chart.lines({
-        title: "Means over the width of the vectors", height: 220,
-        x: { label: "width d_k", min: 0, max: widths.length - 1,
+        title: "Means over the dimension of the vectors", height: 220,
+        x: { label: "dimension d_k", min: 0, max: widths.length - 1,
           ticks: widths.map((value, i) => [i, String(value)]).filter((_, i) => i % 2 === 0) },
         y: { label: "", min: 0, max: 1 },
       });
@@ -186,7 +186,7 @@ export default {
         const weights = math.softmax(scores);
         const best = math.argmax(weights);
         const entropy = math.entropy(weights);
-        const gradient = math.softmaxGradient(weights);
+        const sensitivity = math.sensitivity(weights);
 
         formula.replaceChildren(
           ui.h("span", { class: "ss-weights", text: `weights = softmax(q·k${
@@ -196,32 +196,32 @@ export default {
         fill("products", short(deviation(products)), `√d_k = ${short(Math.sqrt(d))}`);
         fill("largest", percent(weights[best]), `key ${best + 1}`);
         fill("entropy", entropy.toFixed(2), `of at most ${Math.log(n).toFixed(2)}`);
-        fill("gradient", gradient.toFixed(3), "of at most 0.500");
+        fill("sensitivity", sensitivity.toFixed(3), `of at most ${(1 - 1 / n).toFixed(3)}`);
         let [held, sum] = [0, 0];
         for (const weight of [...weights].sort((a, b) => b - a)) {
           if (sum < 0.9) [held, sum] = [held + 1, sum + weight];
         }
         const share = `${held} of ${n} keys hold${held === 1 ? "s" : ""} 90 % of the weight.`;
-        reading.textContent = gradient < LITTLE
-          ? `${share} Saturated: hardly any gradient is left.` : share;
+        reading.textContent = sensitivity < LITTLE
+          ? `${share} Saturated: the weights hardly react.` : share;
 
         scoreChart.update(scores, best, `Standard deviation ${short(deviation(scores))}; largest: `
           + `key ${best + 1} with ${short(scores[best])}`);
         weightChart.update(weights, best, weights.map((weight, i) =>
           `key ${i + 1} ${percent(weight)}`).join(", "));
-        const most = kind === "gradient" ? 0.5 : Math.log(n);
+        const most = kind === "sensitivity" ? 1 : Math.log(n);
         const values = means.curves.map((curve) => curve.map((point) => point[kind]));
         lines.update(SERIES.map((name, i) => ({
           name, points: values[i].map((value, x) => [x, value]) })), {
           y: { min: 0,
-            label: `${kind === "gradient" ? "Gradient norm" : "Entropy"}, mean of ${DRAWS} draws`,
+            label: `${kind === "sensitivity" ? "Sensitivity" : "Entropy"}, mean of ${DRAWS} draws`,
              max: most, ticks: [0, most / 2, most].map((tick) => [tick, tick.toFixed(2)]) },
           description: SERIES.map((name, i) => `Scores ${name}: ${widths.map((value, x) =>
             `d_k ${value} ${values[i][x].toFixed(3)}`).join(", ")}`).join(". "),
         });
         lines.mark(at);
         w.say(`d_k ${d}: largest weight ${percent(weights[best])}, entropy ${entropy.toFixed(2)} `
-          + `of at most ${Math.log(n).toFixed(2)}, gradient ${gradient.toFixed(3)}`);
+          + `of at most ${Math.log(n).toFixed(2)}, sensitivity ${sensitivity.toFixed(3)}`);
       });
 
       w.add(

@@ -1,4 +1,4 @@
-"""An explorer of the softmax over dot products: wide vectors saturate it, the scale undoes that."""
+"""An explorer of the softmax over dot products: long vectors saturate it, the scale undoes that."""
 
 import math
 from statistics import NormalDist
@@ -15,10 +15,10 @@ class SoftmaxScaleExplorer(BookWidget):
 
     The browser draws the entries of the query and of the keys, all of variance 1, from the seed.
 
-    Args: d_k, the width of query and keys at the start: a power of 2 up to 1024; scaled, whether
-        the scores are divided by sqrt(d_k); temperature, what they are divided by besides, one of
-        `TEMPERATURES`; n_keys, 2 to 64; seed, which draw; curve, "gradient" or "entropy", what the
-        curve over the widths shows.
+    Args: d_k, the dimension of query and keys at the start: a power of 2 up to 1024; scaled,
+        whether the scores are divided by sqrt(d_k); temperature, what they are divided by besides,
+        one of `TEMPERATURES`; n_keys, 2 to 64; seed, which draw; curve, "sensitivity" or
+        "entropy", what the curve over the dimensions shows.
     Errors: ValueError for a start that the controls cannot reach.
     Source: Attention Is All You Need, section 3.2.1, note 4, made to move.
     """
@@ -30,7 +30,7 @@ class SoftmaxScaleExplorer(BookWidget):
     temperature = domain.Choice(1.0, TEMPERATURES)
     n_keys = domain.Whole(8, 2, 64)
     seed = domain.Whole(55, 0, 9999)  # its largest weight rises with the width, as most do
-    curve = domain.Choice("gradient", ("gradient", "entropy"))
+    curve = domain.Choice("sensitivity", ("sensitivity", "entropy"))
     widths = domain.Fixed(d_k.options)
     temperatures = domain.Fixed(temperature.options)
     most_keys = domain.Fixed(n_keys.high)
@@ -43,7 +43,7 @@ class SoftmaxScaleExplorer(BookWidget):
     def static_html(self) -> str:
         """The same story without chance: scores that stand where a normal draw has its quantiles.
 
-        With the scale their standard deviation is 1 at every width.
+        With the scale their standard deviation is 1 in every dimension.
         """
         named = [("any d_k, divided by √d_k", 1.0)]
         named += [(f"d_k = {width}, not divided", math.sqrt(width)) for width in WIDTHS[::2]]
@@ -55,17 +55,16 @@ class SoftmaxScaleExplorer(BookWidget):
             f"The softmax of {self.n_keys} typical scores, temperature {self.temperature:g} "
             f"(entropy is at most {math.log(self.n_keys):.2f})"
         )
-        header = ("scores q·k", "standard deviation", "largest weight", "entropy", "gradient norm")
+        header = ("scores q·k", "standard deviation", "largest weight", "entropy", "sensitivity")
         return static_table(caption, header, rows)
 
 
 def _softmax_figures(n_keys: int, deviation: float) -> tuple[str, str, str]:
-    """Largest weight, entropy and norm of the Jacobian, for evenly spread normal scores."""
+    """Largest weight, entropy and trace of the Jacobian, for evenly spread normal scores."""
     normal = NormalDist(sigma=deviation)
     scores = [normal.inv_cdf((i + 0.5) / n_keys) for i in range(n_keys)]
     powers = [math.exp(score - scores[-1]) for score in scores]
     weights = [power / sum(powers) for power in powers]
     entropy = -sum(w * math.log(w) for w in weights if w > 0)
-    squares, cubes = (sum(w**k for w in weights) for k in (2, 3))
-    gradient = math.sqrt(max(0.0, squares - 2 * cubes + squares**2))
-    return f"{100 * max(weights):.0f} %", f"{entropy:.2f}", f"{gradient:.3f}"
+    sensitivity = sum(w * (1 - w) for w in weights)
+    return f"{100 * max(weights):.0f} %", f"{entropy:.2f}", f"{sensitivity:.3f}"

@@ -17,8 +17,8 @@ class AlignmentPlayer(BookWidget):
     """Step through the tokens a decoder writes; see its weights and its choice at each of them.
 
     Args: sentences, a list of mappings, one for each sentence:
-        source      tokens that the keys stand for (columns of the map), the end token included
-        output      tokens that the decoder wrote (rows of the map)
+        source      tokens that the keys stand for (columns of the attention map), the end too
+        output      tokens that the decoder wrote (its rows)
         reference   tokens of the right answer
         weights     (output x source) numbers; each row sums to 1
         candidates  for each output token a list of (token, probability), the likeliest first

@@ -17,7 +17,7 @@ class BottleneckExplorer(BookWidget):
     Args: bins, a list of mappings from short sources to long ones:
         label     the lengths in source tokens, such as "6 to 10"
         count     how many held-out sentences have such a length
-        accuracy  two shares from 0 to 1, one for each model: sentences that are exactly right
+        accuracy  two numbers from 0 to 1, one for each model: its fraction of exact translations
         examples  sentences of such a length, as mappings of `source`, `reference` (tokens) and
                   `outputs` (the tokens that each of the two models wrote)
         names: what the two models are called

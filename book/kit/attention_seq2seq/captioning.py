@@ -36,10 +36,10 @@ BASE = 30.0  # of the sine waves of a place: the grid is short, so the longest w
 
 
 class DigitNet(nn.Module):
-    """Three convolutions from pixels to a grid, and a linear map from the grid to ten digits.
+    """Three convolutions from pixels to a grid, and a linear layer from the grid to ten digits.
 
-    Each cell sees 15 x 15 pixels: a digit and a little around it. To name a single digit, each of
-    the 64 numbers is taken where it is largest, wherever in the picture that is.
+    The receptive field of a cell has 15 x 15 pixels: a digit and a little around it. To name a
+    single digit, each of the 64 numbers is taken where it is largest, wherever that is.
     """
 
     def __init__(self):
@@ -113,7 +113,7 @@ class Captioner(nn.Module):
         self.decoder = AttentionDecoder(len(CAPTION_WORDS), d_embed, d_hidden, d_key, d_scorer)
 
     def keys(self, images: Float[Tensor, "batch 1 height width"]) -> Float[Tensor, "batch key d"]:
-        """What the network says about each cell, and where that cell is."""
+        """What the network computes for each cell, and where that cell is."""
         seen = self.net.grid(images).flatten(2).transpose(1, 2)  # (batch, key, D_GRID)
         return torch.cat([seen, self.places.expand(len(images), -1, -1)], dim=-1)
 

@@ -55,7 +55,7 @@ def digit_images() -> tuple[Digits, Digits]:
 def single_digits(
     digits: Digits, n: int, generator: torch.Generator
 ) -> tuple[Float[Tensor, "{n} 1 14 14"], Int[Tensor, " {n}"]]:
-    """Draw `n` squares with one digit each, at a random place, and what they show."""
+    """Draw `n` squares with one digit each, at a random position, and what they show."""
     chosen = torch.randint(len(digits.labels), (n,), generator=generator)
     top, left = torch.randint(HEIGHT - SIDE + 1, (2, n), generator=generator)
     images = torch.zeros(n, 1, HEIGHT, HEIGHT)
@@ -67,7 +67,7 @@ def single_digits(
 class Strips:
     """Strips with their captions; the first four fields are those of `lib.data.Batch`.
 
-    `source_lengths` has nothing to count in a picture: it is the width, the same for all.
+    `source_lengths` has nothing to count in a picture: it is 56, the same for all.
     `corners` is the top and left pixel of each digit, -1 where there is none. No model reads it;
     it says afterwards whether a map lies on the right digit.
     """

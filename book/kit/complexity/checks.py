@@ -35,8 +35,10 @@ def check_multi_head_flops(count: Callable[[int, int, int], int]) -> Steps:
         "d_k of a head is d_model / n_heads": lambda n, d, h: 4 * n**2 * d * h + 8 * n * d**2,
         "the four projections are missing": lambda n, d, h: 4 * n**2 * d,
         "W_o is the fourth matrix": lambda n, d, h: 4 * n**2 * d + 6 * n * d**2,
-        "scores and weighted sum are two products": lambda n, d, h: 2 * n**2 * d + 8 * n * d**2,
-        "torch counts matrix products only": lambda n, d, h: (
+        "scores and weighted sum are two matrix multiplications": lambda n, d, h: (
+            2 * n**2 * d + 8 * n * d**2
+        ),
+        "torch counts matrix multiplications only": lambda n, d, h: (
             4 * n**2 * d + 8 * n * d**2 + 5 * h * n**2  # and the softmax as elementwise work
         ),
     }
@@ -47,15 +49,15 @@ def check_multi_head_flops(count: Callable[[int, int, int], int]) -> Steps:
 
 @check("path of dilated convolutions")
 def check_dilated_path(layers: Callable[[int, int], int]) -> Steps:
-    """Check layers(n, k): how many dilated convolutions join the last of n positions to the first.
+    """Check layers(n, k): how many dilated convolutions let the last position depend on the first.
 
-    A stack is built, its steps growing by k from layer to layer, and looked through.
+    A stack for n positions is built, its steps growing by k from layer to layer, and observed.
     """
 
     def seen(n: int, k: int) -> int:
         def stack(depth: int) -> nn.Module:
             torch.manual_seed(0)
-            steps = (k**place for place in range(depth))
+            steps = (k**level for level in range(depth))
             return nn.Sequential(*(CausalConvolution(2, k, step) for step in steps)).double()
 
         return path_length(stack, n, 2, at_most=20)

@@ -3,7 +3,7 @@ const LIMIT = 2 ** 20; // lengths up to which a crossing is looked for
 const NAMES = { attention: "Self-attention", recurrent: "Recurrent", convolution: "Convolution",
   restricted: "Restricted" };
 const LAYERS = Object.keys(NAMES);
-const COLUMNS = ["Layer", "Work", "Memory", "In turn", "Path"];
+const COLUMNS = ["Layer", "Work", "Memory", "Steps", "Path"];
 const MEASURES = {
   work: { name: "Work", field: "flops", axis: "FLOPs of one layer" },
   memory: { name: "Memory", field: "memory", axis: "numbers that one layer makes and keeps" },
@@ -73,7 +73,7 @@ function decades(low, high, most) {
 
 /** What speaks for a layer, and what against it: one line for each column of the table. */
 function verdict(all, pick) {
-  const asked = [["flops", "Work"], ["memory", "Memory"], ["sequential", "One after another"],
+  const asked = [["flops", "Work"], ["memory", "Memory"], ["sequential", "Sequential operations"],
     ["path", "Longest path"]];
   return asked.map(([field, name]) => {
     const least = Math.min(...LAYERS.map((layer) => all[layer][field]));
@@ -102,14 +102,14 @@ export default {
       model,
       el,
       title: "Complexity explorer",
-      lead: "Four kinds of layer read n vectors of width d. Change the sizes, see what each costs, "
+      lead: "Four kinds of layer read n vectors of dimension d. Change the sizes, see what each costs, "
         + "then pick one.",
     }, (w) => {
       const lengths = w.data("lengths");
       const [least, most] = w.data("kernels");
       w.state({
         n: ui.oneOf(...lengths),
-        d: ui.oneOf(...w.data("widths")),
+        d: ui.oneOf(...w.data("dimensions")),
         k: ui.integer(least, most),
         radius: ui.oneOf(...w.data("radii")),
         dilated: ui.flag(),
@@ -118,7 +118,7 @@ export default {
         pick: ui.oneOf("none", ...LAYERS),
       });
       const length = controls.slider(w, "n", { label: "Length n", format: count });
-      const width = controls.slider(w, "d", { label: "Width d", format: count });
+      const width = controls.slider(w, "d", { label: "Dimension d", format: count });
       const kernel = controls.slider(w, "k", { label: "Kernel k" });
       const radius = controls.slider(w, "radius", { label: "Window r",
         format: (value) => count(2 * value + 1) });

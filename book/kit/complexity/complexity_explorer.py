@@ -1,4 +1,4 @@
-"""An explorer of Table 1: what four kinds of layer cost at any length and width."""
+"""An explorer of Table 1: what four kinds of layer cost at any length and dimension."""
 
 from kit.complexity.costs import (
     Cost,
@@ -11,7 +11,7 @@ from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
 
 LENGTHS = tuple(sorted([2**i for i in range(3, 17)] + [3 * 2**i for i in range(2, 15)]))
-WIDTHS = tuple(sorted([2**i for i in range(4, 13)] + [3 * 2**i for i in range(3, 11)]))
+DIMENSIONS = tuple(sorted([2**i for i in range(4, 13)] + [3 * 2**i for i in range(3, 11)]))
 RADII = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 KERNELS = range(2, 16)
 MEASURES = ("work", "memory", "path")
@@ -19,21 +19,21 @@ LAYERS = ("attention", "recurrent", "convolution", "restricted")
 
 
 class ComplexityExplorer(BookWidget):
-    """Turn length, width, kernel and window; see work, memory and paths of four kinds of layer.
+    """Set length, dimension, kernel and window; see work, memory and paths of four kinds of layer.
 
-    Args: n, the length, one of `LENGTHS`; d, the width, one of `WIDTHS`; k, the kernel of the
-        convolution, 2 to 15; radius of the restricted attention's window, one of `RADII`; dilated,
-        a convolution whose steps grow by k from layer to layer; projections, count those of
-        attention too; measure, what the curves show: "work", "memory" or "path"; pick, the layer
-        that the reader has chosen, one of `LAYERS`, or "none".
+    Args: n, the length, one of `LENGTHS`; d, the dimension, one of `DIMENSIONS`; k, the
+        kernel of the convolution, 2 to 15; radius of the restricted attention's window, one of
+        `RADII`; dilated, a convolution whose steps grow by k from layer to layer; projections,
+        count those of attention too; measure, what the curves show: "work", "memory" or "path";
+        pick, the layer that the reader has chosen, one of `LAYERS`, or "none".
     Errors: ValueError for a start that the controls cannot reach.
-    Source: Attention Is All You Need, table 1, made to move; `kit.complexity.costs`.
+    Source: Attention Is All You Need, table 1; `kit.complexity.costs`.
     """
 
     _module = "complexity_explorer"
     _positional = 2
     n = domain.Choice(64, LENGTHS)
-    d = domain.Choice(512, WIDTHS)
+    d = domain.Choice(512, DIMENSIONS)
     k = domain.Choice(3, KERNELS)
     radius = domain.Choice(16, RADII)
     dilated = domain.Flag()
@@ -41,7 +41,7 @@ class ComplexityExplorer(BookWidget):
     measure = domain.Choice("work", MEASURES)
     pick = domain.Choice("none", ("none", *LAYERS))
     lengths = domain.Fixed(n.options)
-    widths = domain.Fixed(d.options)
+    dimensions = domain.Fixed(d.options)
     radii = domain.Fixed(radius.options)
     kernels = domain.Fixed([KERNELS[0], KERNELS[-1]])  # least and most
 
@@ -74,9 +74,9 @@ class ComplexityExplorer(BookWidget):
             for name, c in self.costs().items()
         ]
         caption = (
-            f"What a layer costs for n = {self.n:,} vectors of width d = {self.d:,}"
+            f"What a layer costs for n = {self.n:,} vectors of dimension d = {self.d:,}"
             f"{', projections counted' if self.projections else ''}"
             f"{', convolution dilated' if self.dilated else ''}"
         )
-        header = ("layer", "FLOPs", "memory, numbers", "one after another", "longest path")
+        header = ("layer", "FLOPs", "memory, numbers", "sequential operations", "longest path")
         return static_table(caption, header, rows)

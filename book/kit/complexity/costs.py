@@ -1,9 +1,9 @@
 """Table 1 of the paper as functions: what each kind of layer costs, and how far a signal must go.
 
-Each layer maps n vectors of width d to n vectors of width d, one sequence, and lets positions
-exchange information. FLOPs count what torch's counter counts: a multiplication and an addition are
-two, matrix products only; softmax, tanh and sums over positions are left out.
-`kit.shared.measure` counts and times the layers themselves; nothing here runs one.
+Each layer maps n vectors of dimension d to n vectors of dimension d, one sequence, and lets
+positions exchange information. FLOPs count what torch's counter counts: a multiplication and an
+addition are two, matrix multiplications only; softmax, tanh and other elementwise work are left
+out. `kit.shared.measure` counts and times the layers themselves; nothing here runs one.
 """
 
 import math
@@ -13,7 +13,7 @@ from typing import NamedTuple
 class Cost(NamedTuple):
     """What one layer needs for one sequence, and the longest path between two of its positions.
 
-    flops        floating-point operations in matrix products
+    flops        floating-point operations in matrix multiplications
     parameters   learned numbers, biases left out
     memory       numbers that the layer makes on the way to its output, and keeps for the gradient
     sequential   operations that must wait for one another
@@ -33,8 +33,8 @@ def self_attention_cost(n: int, d: int, *, n_heads: int = 1, projections: bool =
     """O(n^2 d): every position is compared with every other, in one step.
 
     flops = 2 n^2 d (scores) + 2 n^2 d (weighted sum); with the projections to queries, keys,
-    values and output, 4 * 2 n d^2 more, which the paper's table leaves out. memory: one n x n map
-    of weights for each head.
+    values and output, 4 * 2 n d^2 more, which the paper's table leaves out. memory: one n x n
+    attention map for each head.
     Errors: ValueError for a size below 1, or n_heads that do not divide d.
     Source: Attention Is All You Need, table 1.
     """
@@ -48,7 +48,9 @@ def self_attention_cost(n: int, d: int, *, n_heads: int = 1, projections: bool =
 
 
 def recurrent_cost(n: int, d: int) -> Cost:
-    """O(n d^2): h_t = tanh(W x_t + U h_{t-1}), one position after another.
+    """O(n d^2): h_t = tanh(W x_t + U h_{t-1}), sequentially.
+
+    A layer with gates has more pairs W and U: three in a GRU, four in an LSTM.
 
     flops = 2 n d^2 (W, all positions at once) + 2 (n - 1) d^2 (U, one by one; h_0 is 0).
     Errors: ValueError for a size below 1.

@@ -1,9 +1,9 @@
 """The layers of Table 1 that are not full attention, as small as they can be.
 
-Recurrence and convolution map n vectors of width d to n vectors of width d. They stand here to be
-counted, timed and looked through; the book's models do without them. `windowed_attention` computes
-the attention that `lib.masks.window_mask` describes block by block, so that no (time, time) matrix
-is ever made: a full matrix with most entries masked costs as much as without a mask."""
+Recurrence and convolution map n vectors of dimension d to n vectors of dimension d. They are here
+to be counted, timed and looked through; the book's models do without them. `windowed_attention`
+computes the attention that `lib.masks.window_mask` describes block by block, so that no (time,
+time) matrix is ever made: a full matrix under a mask costs as much as without one."""
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,7 @@ LEAST_BLOCK = 32  # smaller blocks spend their time on the way in and out of the
 
 
 class Recurrence(nn.Module):
-    """h_t = tanh(W x_t + U h_{t-1}), h_0 = 0: one position after another.
+    """h_t = tanh(W x_t + U h_{t-1}), h_0 = 0: sequential, position by position.
 
     Shapes: (batch, time, d) to (batch, time, d). Errors: ValueError for less than one round.
     Source: Elman 1990; Attention Is All You Need, table 1.
@@ -37,7 +37,7 @@ class Recurrence(nn.Module):
         return torch.stack(states, dim=1)
 
     def rounds(self, x: Float[Tensor, "batch time d"], count: int) -> Float[Tensor, "batch time d"]:
-        """Let each position hear its neighbour `count` times, all positions at once.
+        """Let each position read its neighbour's state `count` times, all positions at once.
 
         After time - 1 rounds the states are those of `forward`: what a recurrence does in time
         steps, written as a stack of layers whose paths can be counted.
@@ -50,6 +50,23 @@ class Recurrence(nn.Module):
             before = F.pad(states, (0, 0, 1, -1))  # h_{t-1} at position t, 0 at the first
             states = torch.tanh(projected + self.from_state(before))
         return states
+
+
+class UnchainedRecurrence(Recurrence):
+    """tanh(W x_t + U x_{t-1}): the calls of a recurrence, none of which waits for another.
+
+    A control for the recurrence. It computes what a convolution of kernel 2 does, before its tanh.
+
+    Shapes: (batch, time, d) to (batch, time, d).
+    Source: ours.
+    """
+
+    def forward(self, x: Float[Tensor, "batch time d"]) -> Float[Tensor, "batch time d"]:
+        projected = self.from_input(x)
+        states = [torch.tanh(projected[:, 0])]
+        for t in range(1, x.shape[1]):
+            states.append(torch.tanh(projected[:, t] + self.from_state(x[:, t - 1])))
+        return torch.stack(states, dim=1)
 
 
 class CausalConvolution(nn.Module):
@@ -78,14 +95,14 @@ def windowed_attention(
     causal: bool = False,
     key_mask: Bool[Tensor, "*batch time"] | None = None,
 ) -> Float[Tensor, "*batch time d_v"]:
-    """Attention in which position i sees the keys j with |i - j| <= radius, and no others.
+    """Attention in which position i attends to the keys j with |i - j| <= radius only.
 
-    The queries are cut into blocks. Each block is compared with its own keys and with `radius`
+    The queries are split into blocks. Each block is compared with its own keys and with `radius`
     more on either side: time * (block + 2 radius) scores instead of time * time.
 
     Shapes: query and key (*batch, time, d_k), value (*batch, time, d_v); key_mask, boolean, True =
-        may be attended to, (*batch, time). Returns (*batch, time, d_v); a position with no key
-        left gets zeros.
+        may be attended to, (*batch, time). Returns (*batch, time, d_v); a fully masked
+        row gets zeros.
     Args: causal leaves out the keys after position i, and their cost.
     Errors: ValueError for a negative radius, for keys or values of another length than the
         queries, for a mask that is not boolean or has another shape.
@@ -115,7 +132,7 @@ def windowed_attention(
 def _blocks(
     x: Shaped[Tensor, "*batch time d"], block: int, before: int, after: int
 ) -> Shaped[Tensor, "sequences n_blocks span d"]:
-    """Cut the time axis into blocks, each with its neighbours: span = before + block + after.
+    """Split the time axis into blocks, each with its neighbours: span = before + block + after.
 
     Where there are none, at the ends, the numbers are zeros, and the booleans False.
     """
@@ -129,7 +146,9 @@ def _require_fitting(
     query: Tensor, key: Tensor, value: Tensor, radius: int, key_mask: Tensor | None
 ) -> None:
     if radius < 0:
-        raise ValueError(f"expected a radius of 0 or more, got {radius}; 0 sees only itself")
+        raise ValueError(
+            f"expected a radius of 0 or more, got {radius}; with 0 each attends to itself"
+        )
     if not query.shape[:-1] == key.shape[:-1] == value.shape[:-1]:
         raise ValueError(
             "expected query, key and value with the same positions, got "

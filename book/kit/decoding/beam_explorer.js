@@ -223,7 +223,7 @@ export default {
         const { bound, open, pruned } = run.steps[now - 1];
         reason.textContent = !last
           ? `Step ${now}: ${open.length} open, ${pruned.length} continuations pruned.`
-          : { full: `The search is over after step ${now}: every place of the beam has ended.`,
+          : { full: `The search is over after step ${now}: every hypothesis of the beam has ended.`,
             bound: `Stopped early after step ${now}: what is open can reach at most `
               + `${number(bound ?? 0)}, and the best that ended has ${number(best.score)}.`,
             length: `Cut off after ${now} tokens.` }[run.reason];

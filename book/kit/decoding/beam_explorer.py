@@ -23,11 +23,11 @@ class BeamExplorer(BookWidget):
     The search runs in the page; it is that of `lib.decoding`. Of equal continuations the one that
     stands first in the table goes first.
 
-    Args: examples, for each name the rows of a `PrefixTable`: beginnings, and the probability of
+    Args: examples, for each name the rows of a `PrefixTable`: prefixes, and the probability of
         each next token; beam, 1 to 5; alpha, 0 to 2; example, which one to start with, and step,
         how far, counted from 0 and 1; pruned, whether to show all that was pruned; max_length, in
         tokens.
-    Errors: ValueError for rows that are no table, for a beginning that a search would need and
+    Errors: ValueError for rows that are no table, for a prefix that a search would need and
         that is not listed, or for a start that the controls cannot reach.
     Source: Wu et al. 2016, section 7, made to move.
     """

@@ -1,4 +1,4 @@
-"""Properties that decoders, and the parts that they are made of, must have."""
+"""Properties that decoders, and the functions that they are made of, must have."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ SOURCE, LENGTHS = [[EOS, EOS], [EOS, PAD], [EOS, EOS]], [2, 1, 2]
 
 
 class _Scripted(nn.Module):
-    """Says the script, and insists on being fed what it said, with the state that it returned."""
+    """Gives the tokens of a script, and requires these, with the state that it returned."""
 
     steps = 0
 
@@ -33,7 +33,7 @@ class _Scripted(nn.Module):
         return 0
 
     def step(self, token: Tensor, state: int) -> tuple[Tensor, None, int]:
-        old = f"step {self.steps} got the state before step {state}: hand on what `step` returned"
+        old = f"step {self.steps} got the state before step {state}: pass on what `step` returned"
         require(state == self.steps, old)
         require(state < 6, "a seventh step: all had ended after four; max_length was 6")
         expect_tensor(token, (3,), "one token for each of 3 sentences")
@@ -57,7 +57,7 @@ def check_greedy_batch(decode: Callable[..., Int[Tensor, "batch time"]]) -> Step
     require_kind(tokens, SCRIPT)
     yield {
         f"expected (batch, time) with a batch of 3, got {shape}": shape[0] != 3,
-        "BOS is fed and not said: leave it out": (tokens == BOS).any(),
+        "BOS is an input and no output: leave it out": (tokens == BOS).any(),
         "one sentence has ended, the others have not: go on": shape[-1] <= 2,
         f"all have ended after four steps: expected four columns, got {shape[-1]}": shape[-1] > 4,
     }
@@ -107,7 +107,7 @@ def check_best_ended(choose: Callable[[Tensor, Tensor, float], int]) -> Steps:
 
 @check("nucleus")
 def check_nucleus(nucleus: Callable[[Tensor, float, float], Float[Tensor, " vocab"]]) -> Steps:
-    """Check nucleus(logits, p, temperature): the probabilities that are drawn from.
+    """Check nucleus(logits, p, temperature): the probabilities that are sampled from.
 
     Shapes: logits (vocab,); returns (vocab,), which sums to 1.
     Source: Holtzman et al. 2020, section 3.1.
@@ -158,7 +158,7 @@ def check_nucleus(nucleus: Callable[[Tensor, float, float], Float[Tensor, " voca
 def check_clipped_precision(
     precision: Callable[[Sequence[str], Sequence[str], int], float],
 ) -> Steps:
-    """Check precision(prediction, reference, n): BLEU's share of n-grams, for one sentence.
+    """Check precision(prediction, reference, n): BLEU's fraction of n-grams, for one sentence.
 
     Source: Papineni et al. 2002, section 2.1.
     """
@@ -179,7 +179,7 @@ def check_clipped_precision(
         "divide by the number of n-grams, not of words": lambda a, b, n: (
             (grams(a, n) & grams(b, n)).total() / len(a)
         ),
-        "count each n-gram as often as it stands there, not once": lambda a, b, n: (
+        "count each n-gram as often as it occurs there, not once": lambda a, b, n: (
             len(grams(a, n).keys() & grams(b, n).keys()) / len(grams(a, n))
         ),
     }

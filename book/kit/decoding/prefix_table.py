@@ -20,13 +20,13 @@ NOWHERE, START, ROOT, END = -1, 0, 1, 2  # nodes: unknown, before BOS, after it,
 
 
 class PrefixTable(nn.Module):
-    """Gives the next token's probabilities after each beginning of a sentence that it lists.
+    """Gives the next token's probabilities after each prefix that it lists.
 
-    Args: rows, from a beginning, a tuple of tokens, to the probability of each next token; the
+    Args: rows, from a prefix, a tuple of tokens, to the probability of each next token; the
         empty tuple is the start, "<eos>" ends the sentence, and each row sums to 1. `vocab`
         numbers the tokens.
     Errors: ValueError for rows without a start, or one that does not sum to 1; and, in a step, for
-        a beginning that is not listed.
+        a prefix that is not listed.
     """
 
     log_p: Tensor  # (nodes, vocab), -inf for tokens that a row does not have
@@ -81,7 +81,7 @@ class PrefixTable(nn.Module):
         if (node == NOWHERE).any():
             word = self.vocab.tokens[int(token[node == NOWHERE][0])]
             raise ValueError(
-                f"expected a beginning that the table lists, got one that goes on with {word!r}; "
+                f"expected a prefix that the table lists, got one that goes on with {word!r}; "
                 "add a row for it"
             )
         return self.log_p[node], None, node
@@ -99,7 +99,7 @@ class PrefixTable(nn.Module):
         alpha: float = 0.6,
         keep: int = 4,
     ) -> "PrefixTable":
-        """Write down what a model says wherever a beam search of width 1 to `beam` looks.
+        """Write down what a model predicts wherever a beam search of size 1 to `beam` looks.
 
         Args: source, the tokens of one sentence; keep, how many tokens a row has: their
             probabilities are scaled to sum to 1.

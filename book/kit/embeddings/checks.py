@@ -31,7 +31,7 @@ FLOAT32 = 1e-4  # tolerance, for products of 64 numbers
 
 @check("gradient of a look-up")
 def check_lookup_gradient(gradient: Callable[[Tensor, Tensor, int], Tensor]) -> Steps:
-    """Check gradient(tokens, upstream, vocab): what a look-up times sqrt(d_model) hands back.
+    """Check gradient(tokens, upstream, vocab): the gradient of a look-up times sqrt(d_model).
 
     Shapes: tokens (batch, time); upstream, the derivative of the loss to each looked-up vector,
         (batch, time, d_model). Returns the derivative to the matrix, (vocab, d_model).
@@ -68,7 +68,7 @@ def check_shared_matrix(make: Callable[[int, int], nn.Module]) -> Steps:
     module = expect(make(vocab, d_model), nn.Module, "a module of torch")
     shapes = [tuple(parameter.shape) for parameter in module.parameters()]
     alone = f"expected one parameter of the shape {shape}, got {shapes or 'none'}"
-    twice = "; two parameters have two gradients, even if they share their numbers"
+    twice = "; two parameters have two gradients, even if they share one storage"
     require(shapes in ([shape], [shape[::-1]]), alone + twice * (shapes == 2 * [shape]))
 
     (weight,) = module.parameters()
@@ -94,7 +94,7 @@ def check_shared_matrix(make: Callable[[int, int], nn.Module]) -> Steps:
 
 
 def _require_one_matrix(module: Any, when: str = "") -> None:
-    """Require the values that both methods return, and the gradients that they hand back."""
+    """Require the values that both methods return, and the gradients that they pass back."""
     (weight,) = module.parameters()
     rows = weight if len(weight) > len(weight.T) else weight.T  # more tokens than features
     tokens, x = torch.arange(4, 19).view(3, 5), normal(3, 5, rows.shape[1]).float()
@@ -110,19 +110,19 @@ def _require_one_matrix(module: Any, when: str = "") -> None:
             raise CheckFailed(f"{name}: {error}") from error
         require(weight.equal(before), f"{name} changes the matrix: only training may")
         require_close(got, want, f"{name}{when}: expected {rule}", tolerance=FLOAT32)
-        cut = f"{name} hands no gradient to the matrix: it uses a copy, or is cut off, or frozen"
-        require(got.requires_grad, cut)
+        lost = f"{name} passes no gradient to the matrix: it uses a copy, or is detached, or frozen"
+        require(got.requires_grad, lost)
         (ours,), (theirs,) = (
             torch.autograd.grad((y**2).sum(), weight, allow_unused=True) for y in (got, want)
         )
-        require(close(ours, theirs, FLOAT32), cut)
+        require(close(ours, theirs, FLOAT32), lost)
 
 
 @check("label smoothing")
 def check_smoothed_loss(loss: Callable[[Tensor, Tensor, float], Tensor]) -> Steps:
     """Check loss(logits, target_out, smoothing) where some logits may be minus infinity.
 
-    The smoothing is shared evenly by the tokens that can be said, those with a finite logit.
+    The smoothing is spread evenly over the tokens that can be predicted: those with a finite logit.
 
     Shapes: logits (batch, time, vocab), target_out (batch, time). Returns a number.
     """
@@ -131,7 +131,7 @@ def check_smoothed_loss(loss: Callable[[Tensor, Tensor, float], Tensor]) -> Step
     banned = ((token + torch.arange(5)[:, None]) % 3 == 0) & (token != target.unsqueeze(-1))
     some = finite.masked_fill(banned, -torch.inf)
     shared = (
-        "the target gets 1 - smoothing, and the smoothing is shared by all tokens with a finite "
+        "the target gets 1 - smoothing, and the smoothing is spread over all tokens with a finite "
         "logit, the target and PAD among them; the mean is that of the real tokens"
     )
     plain = "the mean of the real tokens' -log p; a logit of -inf has no part in the softmax"
@@ -157,11 +157,11 @@ def check_smoothed_loss(loss: Callable[[Tensor, Tensor, float], Tensor]) -> Step
         return _smoothed_losses(logits, target, 0.1)[target != PAD].mean()
 
     require_gradients(lambda logits: loss(logits, target, 0.1), reference, logits=some)
-    yield "tokens at -inf get no share, and no NaN arises"
+    yield "tokens at -inf get no part of it, and no NaN arises"
 
 
 def _smoothed_losses(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
-    can_be_said = logits > -torch.inf
-    log_p = logits.log_softmax(-1).masked_fill(~can_be_said, 0.0)
+    possible = logits > -torch.inf
+    log_p = logits.log_softmax(-1).masked_fill(~possible, 0.0)
     on_target = -log_p.gather(-1, target.unsqueeze(-1)).squeeze(-1)
-    return (1 - smoothing) * on_target - smoothing * log_p.sum(-1) / can_be_said.sum(-1)
+    return (1 - smoothing) * on_target - smoothing * log_p.sum(-1) / possible.sum(-1)

@@ -22,7 +22,7 @@ function unpack(text, known, limit) {
   }));
 }
 
-/** Logits, probabilities, the smoothed target, the loss, its lowest value, the gradient on h. */
+/** Logits, probabilities, the smoothed target, the loss, the target's entropy, the gradient on h. */
 function tied(vectors, h, target, temperature, smoothing) {
   const logits = vectors.map((row) => math.dot(row, h));
   const scaled = logits.map((logit) => logit / temperature);
@@ -35,7 +35,7 @@ function tied(vectors, h, target, temperature, smoothing) {
   const loss = targets.reduce((sum, wanted, i) => (wanted ? sum - wanted * logs[i] : sum), 0);
   const gradient = [0, 1].map((k) => vectors.reduce(
     (sum, row, i) => sum + ((weights[i] - targets[i]) * row[k]) / temperature, 0));
-  return { logits, weights, targets, loss, lowest: math.entropy(targets), gradient,
+  return { logits, weights, targets, loss, entropy: math.entropy(targets), gradient,
     perplexity: Math.exp(-logs[target]) };
 }
 
@@ -56,22 +56,10 @@ function plane(tokens, limit, onMove) {
   const y = (value) => SIDE / 2 - value * unit;
   const handle = (name, label) => {
     const text = ui.h("text", { text: label });
-    const node = ui.h("g", { class: "ts-handle" }, ui.h("circle", { r: 16, class: "ts-grip" }),
+    const node = ui.h("g", { class: "ts-handle" }, ui.h("circle", { r: 16, class: "bw-grip" }),
       ui.h("circle", { r: 5.5, class: "ts-dot" }), text);
-    const move = (event) => {
-      const box = svg.getBoundingClientRect();
-      const place = [event.clientX - box.left, event.clientY - box.top];
-      const [left, down] = place.map((value, k) => (value / [box.width, box.height][k]) * SIDE);
-      onMove(name, [(left - SIDE / 2) / unit, (SIDE / 2 - down) / unit]);
-    };
-    node.addEventListener("pointerdown", (event) => {
-      event.preventDefault();
-      node.setPointerCapture(event.pointerId);
-      node.addEventListener("pointermove", move);
-    });
-    for (const end of ["pointerup", "pointercancel"]) {
-      node.addEventListener(end, () => node.removeEventListener("pointermove", move));
-    }
+    controls.draggable(node, (left, down) =>
+      onMove(name, [(left - 0.5) * (SIDE / unit), (0.5 - down) * (SIDE / unit)]));
     return { node, put([a, b]) {
       node.setAttribute("transform", `translate(${x(a)} ${y(b)})`);
       text.setAttribute("x", a > 0.6 * limit ? -10 : 10);
@@ -197,7 +185,7 @@ export default {
           ui.h("span", { class: "bw-label", text: label }), figures[key]);
       };
       const readOuts = ui.h("ul", { class: "ts-figures" }, figure("loss", "Loss"),
-        figure("lowest", "Lowest possible"), figure("perplexity", "Perplexity"),
+        figure("entropy", "Entropy of the target"), figure("perplexity", "Perplexity"),
         figure("gradient", "Gradient on h"));
       const reading = ui.h("p", { class: "ts-reading" });
 
@@ -216,14 +204,14 @@ export default {
           row.classList.toggle("ts-right", i === right);
         });
         figures.loss.textContent = fixed(found.loss, 3);
-        figures.lowest.textContent = fixed(found.lowest, 3);
+        figures.entropy.textContent = fixed(found.entropy, 3);
         figures.perplexity.textContent = found.perplexity < 1000 ? fixed(found.perplexity)
           : found.perplexity.toExponential(1).replace("e+", "·10^");
         figures.gradient.textContent = found.gradient.map((value) => fixed(value)).join(", ");
-        const [is, asked] = [found.weights[right], found.targets[right]];
-        reading.textContent = `${now.target} has ${fixed(is, 3)} and is asked for `
-          + `${fixed(asked, 3)}: ${Math.abs(is - asked) < 0.0005 ? "as asked"
-            : is < asked ? "too little" : "too certain"}.`;
+        const [is, goal] = [found.weights[right], found.targets[right]];
+        reading.textContent = `${now.target} has probability ${fixed(is, 3)}, its target is `
+          + `${fixed(goal, 3)}: ${Math.abs(is - goal) < 0.0005 ? "reached"
+            : is < goal ? "too low" : "too high"}.`;
         map.update(vectors, h, found.gradient, right, chosen,
           `State at ${h.map((value) => fixed(value)).join(", ")}; right token ${now.target}`);
         w.say(`Loss ${fixed(found.loss, 3)}; ${reading.textContent}`);

@@ -21,9 +21,9 @@ from lib.data import BOS, EOS, PAD
 VOCAB = 211
 
 
-def _differ(share: float, wanted: float) -> bool:
+def _differ(fraction: float, wanted: float) -> bool:
     """By more than four standard deviations of 5,000 draws."""
-    return abs(share - wanted) >= 0.025
+    return abs(fraction - wanted) >= 0.025
 
 
 @check("masking as BERT does it")
@@ -46,7 +46,7 @@ def check_bert_masking(corrupt: Callable[[Tensor, int], tuple[Tensor, Tensor]]) 
 
     inputs, targets = corrupted(rows, VOCAB)
     asked = targets != PAD
-    share = (asked & words).sum().item() / words.sum().item()
+    fraction = (asked & words).sum().item() / words.sum().item()
     masked, stays = inputs[asked] == MASK, inputs[asked] == rows[asked]
     fates = [fate.float().mean().item() for fate in (masked, ~(masked | stays), stays)]
     got = ", ".join(f"{fate:.1%}" for fate in fates)
@@ -55,15 +55,15 @@ def check_bert_masking(corrupt: Callable[[Tensor, int], tuple[Tensor, Tensor]]) 
         "a target is the token that stood there, or PAD; inputs come first, then targets": (
             asked & (targets != rows)
         ).any(),
-        "a token that is not asked for was changed: choose once, then decide among the chosen": (
+        "a token that is no target was changed: choose once, then decide among the chosen": (
             words & ~asked & (inputs != rows)
         ).any(),
-        f"expected 15 % of the words to be asked for, got {share:.1%}": _differ(share, 0.15),
-        "PAD, BOS or EOS is asked for or changed: choose among the words": (
+        f"expected 15 % of the words as targets, got {fraction:.1%}": _differ(fraction, 0.15),
+        "PAD, BOS or EOS is a target or changed: choose among the words": (
             ~words & (asked | (inputs != rows))
         ).any(),
         "the same positions are chosen in each row: draw for each token": (asked == asked[0]).all(),
-        "expected 80 % of those asked for to become MASK, 10 % another word, "
+        "expected 80 % of the targets to become MASK, 10 % another word, "
         f"10 % to stay, got {got}": any(map(_differ, fates, (0.8, 0.1, 0.1))),
         "only a few different random words occur: draw one for each token": len(others) < VOCAB / 2,
     }
@@ -75,7 +75,7 @@ def check_bert_masking(corrupt: Callable[[Tensor, int], tuple[Tensor, Tensor]]) 
         or drawn.max() > MASK + 2
         or (drawn == MASK).float().mean() > 0.817,  # 0.8, or 0.833 if MASK is drawn too
     }
-    yield "15 % of the words are asked for, no PAD, BOS or EOS"
+    yield "15 % of the words are targets, no PAD, BOS or EOS"
     yield "of these 80 % MASK, 10 % another word, 10 % as they were"
     yield "all others as they were; rows untouched; drawn anew at each call"
 
@@ -94,18 +94,19 @@ def check_split_c_attn(split: Callable[[Tensor, Tensor], list[tuple[Tensor, Tens
     of = f" of {len(parts)}" if isinstance(parts, list | tuple) else ""
     got = "got None" if parts is None else f"got a {type(parts).__name__}{of}"
     require(is_parts(parts, 3), f"expected three pairs (weight, bias), {got}")
-    for place, (name, pair) in enumerate(zip("qkv", parts, strict=True)):
+    for third, (name, pair) in enumerate(zip("qkv", parts, strict=True)):
         own, offset = expect_pair(pair, f"a pair (weight, bias) for {name}")
         expect_tensor(own, (d_model, d_model), hint=f"; the weight of {name}")
         expect_tensor(offset, (d_model,), hint=f"; the bias of {name}")
-        first = place * d_model
+        first = third * d_model
         where = f"{first} to {first + d_model - 1}"
         part = weight[:, first : first + d_model]
         mistakes = {
             f"{name} is not transposed: nn.Linear keeps (out, in) and uses x W^T; a square matrix "
             "loads either way, and only the numbers tell": part,
-            f"{name} takes every third column: q, k and "
-            "v stand side by side, one after another": weight[:, place::3].T,
+            f"{name} takes every third column: q, k and v stand side by side": weight[
+                :, third::3
+            ].T,
         }
         told = f"the weight of {name} is not columns {where} of W, transposed; the order is q, k, v"
         require_close(own, part.T, told, mistakes)

@@ -1,10 +1,10 @@
-"""One stack of layers, three families: what differs is the mask and what the loss asks for.
+"""One stack of layers, three families: what differs is the mask and the targets of the loss.
 
-A sentence and its translation stand in one row of tokens:
+A sentence and its translation form one sequence of tokens:
 
     <bos> two canadian dollars <eos> deux dollars canadiens <eos>
 
-    family         each position sees               the loss asks for
+    family         each position attends to         targets of the loss
     encoder-only   all of the row                   tokens that were hidden
     decoder-only   itself and what is before it     the next token, everywhere
     prefix         the source, and what is before   the next token, in the translation
@@ -30,7 +30,9 @@ BATCH_SIZE = 250  # rows that are worked on together
 
 
 def causal_prefix_mask(prefix: Int[Tensor, " batch"], n: int) -> Bool[Tensor, "batch {n} {n}"]:
-    """Let each position see the prefix and all before it: mask[b, i, j] = j < prefix[b] or j <= i.
+    """Let each position attend to the prefix and to all before it.
+
+    mask[b, i, j] = j < prefix[b] or j <= i
 
     It lies between two masks: with prefixes of 0 or 1 it is `causal_mask`, with n it allows all.
 
@@ -42,7 +44,9 @@ def causal_prefix_mask(prefix: Int[Tensor, " batch"], n: int) -> Bool[Tensor, "b
 
 
 def family_mask(kind: str, rows: Int[Tensor, "batch time"]) -> Bool[Tensor, "..."]:
-    """Who may see whom in these rows, in one of the `KINDS`. The prefix ends with the first EOS.
+    """Which positions may attend to which in these rows, in one of the `KINDS`.
+
+    The prefix ends with the first EOS.
 
     Errors: ValueError for another kind.
     Source: Raffel et al. 2020, figure 4.
@@ -57,39 +61,40 @@ def family_mask(kind: str, rows: Int[Tensor, "batch time"]) -> Bool[Tensor, "...
 
 
 def family_targets(
-    kind: str, rows: Int[Tensor, "batch time"], *, share: float = 0.15
+    kind: str, rows: Int[Tensor, "batch time"], *, fraction: float = 0.15
 ) -> tuple[Int[Tensor, "batch inputs"], Int[Tensor, "batch inputs"]]:
-    """What the model reads and what the loss asks for, in one of the `KINDS`.
+    """What the model reads and the targets of its loss, in one of the `KINDS`.
 
-    Where nothing is asked the target is PAD, which `lib.training.token_loss` leaves out.
+    Where there is no target stands PAD, which `lib.training.token_loss` leaves out.
 
-    Args: share, how many tokens `hide` hides for "encoder-only".
+    Args: fraction, how many tokens `hide` hides for "encoder-only".
     Errors: ValueError for another kind.
     Source: Devlin et al. 2019; Radford et al. 2018.
     """
     _require_kind(kind)
     if kind == "encoder-only":
-        return hide(rows, share)
+        return hide(rows, fraction)
     inputs, targets = rows[:, :-1], rows[:, 1:]
-    if kind == "prefix":  # the last token of the prefix is the first that must say something
+    if kind == "prefix":  # the last token of the prefix is the first with a target
         inside = padding_mask(prefix_lengths_of(rows) - 1, inputs.shape[1])[:, 0]
         targets = targets.masked_fill(inside, PAD)
     return inputs, targets
 
 
 def hide(
-    rows: Int[Tensor, "batch time"], share: float
+    rows: Int[Tensor, "batch time"], fraction: float
 ) -> tuple[Int[Tensor, "batch time"], Int[Tensor, "batch time"]]:
-    """Put MASK in the place of a share of the words, drawn at random; ask for those alone.
+    """Replace a random fraction of the words by MASK; only those are targets.
 
-    PAD, BOS and EOS stay. Returns the row with gaps, and the targets, PAD where nothing is asked.
-    Errors: ValueError for a share not above 0 or not below 1.
+    PAD, BOS and EOS stay. Returns the row with masked tokens, and the targets, PAD where there is
+    none.
+    Errors: ValueError for a fraction not above 0 or not below 1.
     Source: Taylor 1953 (cloze); Devlin et al. 2019.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"expected a share above 0 and below 1, got {share}; BERT's is 0.15")
+    if not 0 < fraction < 1:
+        raise ValueError(f"expected a fraction above 0 and below 1, got {fraction}; BERT's is 0.15")
     words = rows > EOS
-    chosen = words & (torch.rand(rows.shape, device=rows.device) < share)
+    chosen = words & (torch.rand(rows.shape, device=rows.device) < fraction)
     return rows.masked_fill(chosen, MASK), rows.masked_fill(~chosen, PAD)
 
 
@@ -119,7 +124,7 @@ def train_family(
     steps: int,
     lr: float,
     *,
-    share: float = 0.15,
+    fraction: float = 0.15,
     batch_size: int = 32,
     warmup: int = 50,
     seed: int = 0,
@@ -131,7 +136,7 @@ def train_family(
     _require_kind(kind)
 
     def loss(model: nn.Module, rows: Tensor) -> tuple[Tensor, Tensor]:
-        inputs, targets = family_targets(kind, rows, share=share)
+        inputs, targets = family_targets(kind, rows, fraction=fraction)
         logits = model(inputs, family_mask(kind, inputs))
         return token_loss(logits, targets, reduction="sum"), (targets != PAD).sum()
 
@@ -153,10 +158,10 @@ def _require_kind(kind: str) -> None:
 def guess(
     model: OneStack, kind: str, rows: Int[Tensor, "batch time"], position: int
 ) -> Float[Tensor, "batch vocab"]:
-    """Probabilities of the token at a position, which the model does not see.
+    """Probabilities of the token at a position, which the model does not read.
 
-    "encoder-only" reads the whole row with a gap there; the others read what stands before it, and
-    a prefix that reaches further ends there.
+    "encoder-only" reads the whole sequence with MASK there; the others read what stands before it,
+    and a prefix that reaches further ends there.
     Errors: ValueError for another kind, or a position that is not in the rows or is their first.
     """
     if not 0 < position < rows.shape[1]:
@@ -177,7 +182,8 @@ def guess(
 def guess_by_scoring(
     model: OneStack, row: Int[Tensor, " time"], position: int
 ) -> Float[Tensor, " vocab"]:
-    """Probabilities of the token at a position by a decoder-only model that reads the whole row.
+    """Probabilities of the token at a position by a decoder-only model that reads the whole
+    sequence.
 
     p(c | both sides) = p(row with c there) / sum over c' of p(row with c' there): exact, and as
     many rows to read as the vocabulary has entries.
@@ -196,7 +202,7 @@ def guess_by_scoring(
 def translate_by_continuing(
     model: OneStack, kind: str, pairs: Sequence[Pair], vocab: Vocabulary, *, max_length: int = 60
 ) -> list[list[str]]:
-    """Let the model continue "BOS source EOS" greedily until it says EOS; targets are not read.
+    """Let the model continue "BOS source EOS" greedily until it predicts EOS; targets are not read.
 
     Returns: the words of each translation. Errors: ValueError for a kind that does not continue.
     Source: Liu et al. 2018.

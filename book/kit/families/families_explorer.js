@@ -1,18 +1,18 @@
-// Three families on one row of tokens: the mask of each, what the loss asks, what the model says.
+// Three families on one row of tokens: the mask of each, the targets of the loss, the model's guesses.
 const NAMES = { "encoder-only": "Encoder-only", "decoder-only": "Decoder-only",
   "encoder-decoder": "Encoder-decoder" };
-const SEEN = { look: "fe-on", sign: "✓", words: "sees it", ground: "high" };
-const UNSEEN = { look: "bw-masked", sign: "", words: "does not see it" };
+const SEEN = { look: "fe-on", sign: "✓", words: "may attend", ground: "high" };
+const UNSEEN = { look: "bw-masked", sign: "", words: "masked" };
 
 /** May position i see position j? `shown` is the length of the prefix, 1 for none. */
 function allowed(family, one, shown, i, j) {
-  const own = (place) => place > 0 && place < one.prefix; // source and its end: the encoder's
+  const own = (at) => at > 0 && at < one.prefix; // source and its end: the encoder's
   if (family === "encoder-only") return true;
   if (family === "decoder-only") return j < shown || j <= i;
   return own(i) ? own(j) : own(j) || j <= i;
 }
 
-/** What a guess at token t can draw on: the positions that reach the place where it is made. */
+/** What a guess at token t can draw on: the positions that reach the position where it is made. */
 function visible(family, one, t, shown) {
   return one.tokens.map((_, j) => {
     if (family === "encoder-only") return j !== t;
@@ -21,7 +21,7 @@ function visible(family, one, t, shown) {
   });
 }
 
-/** Words for what the family sees at token t, what its loss asks there, and its guesses, if any. */
+/** Words for what the family reads at token t, its target there, and its guesses, if any. */
 function ask(family, one, t, shown) {
   const [token, before] = [one.tokens[t], one.tokens[t - 1]];
   const inSource = t < one.prefix;
@@ -29,12 +29,12 @@ function ask(family, one, t, shown) {
   const said = one[family][t];
   if (family === "encoder-only") {
     return ending ? { sees: "All of the row.", loss: "Nothing here: ends are never hidden.", said }
-      : { sees: `Both sides, with a gap at “${token}”.`,
-        loss: "What was hidden in the gap. In training one token in seven is.", said };
+      : { sees: `Both sides, with a mask at “${token}”.`,
+        loss: "The token that was masked. In training one token in seven is.", said };
   }
   if (family === "encoder-decoder") {
     return inSource
-      ? { sees: "The encoder sees all of the source.", loss: "Nothing: the source is only read.",
+      ? { sees: "The encoder reads all of the source.", loss: "Nothing: the source is only read.",
         said }
       : { sees: `All of the source, and the translation up to “${before}”.`,
         loss: `The token after “${before}”, in the decoder.`, said };
@@ -46,10 +46,10 @@ function ask(family, one, t, shown) {
     return { sees: `All ${shown} tokens of the prefix.`,
       loss: "Nothing: inside the prefix all is given.", said: [] };
   }
-  const sees = `The left side; its first ${shown} tokens see each other.`;
+  const sees = `The left side; its first ${shown} tokens attend to each other.`;
   if (inSource) {
     return { sees, loss: `The token after “${before}”; but this model was trained with the whole `
-      + "source as prefix, and never asked here.", said: [] };
+      + "source as prefix, and has no target here.", said: [] };
   }
   return { sees, loss: `The token after “${before}”.`, said: one.prefixed[shown - 2][t] };
 }
@@ -60,8 +60,8 @@ export default {
       model,
       el,
       title: "Three families, one sentence",
-      lead: "Choose a token, in the source or in the translation. See what each family may look at "
-        + "to guess it, whether its loss asks for it, and what a small trained model says.",
+      lead: "Choose a token, in the source or in the translation. See what each family may read "
+        + "to guess it, whether it is a target of its loss, and what a small trained model predicts.",
     }, (w) => {
       const sentences = w.data("sentences");
       const families = w.data("families");
@@ -93,7 +93,7 @@ export default {
 
       choice.element.classList.add("fe-choice");
       const row = ui.h("div", { class: "bw-words fe-row", role: "group",
-        "aria-label": "The row of tokens" });
+        "aria-label": "The sequence of tokens" });
       const key = ui.h("p", { class: "fe-key" });
       const cards = families.map((family) => {
         const title = ui.h("p", { class: "fe-name" });
@@ -102,11 +102,11 @@ export default {
         const bars = chart.bars({ label: `Guesses of the ${family} model`,
           format: (value) => (value > 0 && value < 0.005 ? "< 1 %" : `${Math.round(100 * value)} %`) });
         const element = ui.h("div", { class: "fe-card" }, title,
-          ui.h("div", { class: "fe-facts" }, ui.h("p", { class: "bw-label", text: "Sees" }), sees,
-            ui.h("p", { class: "bw-label", text: "Loss asks" }), loss), bars.element, none);
+          ui.h("div", { class: "fe-facts" }, ui.h("p", { class: "bw-label", text: "Reads" }), sees,
+            ui.h("p", { class: "bw-label", text: "Target" }), loss), bars.element, none);
         return { family, element, title, sees, loss, bars, none };
       });
-      const map = grid.cells({ caption: "Mask: which tokens each position may see",
+      const map = grid.cells({ caption: "Mask: which tokens each position may attend to",
         rowTitle: "queries", columnTitle: "keys", kinds: { on: SEEN, off: UNSEEN } });
       const reading = ui.h("p", { class: "fe-note" });
 
@@ -131,7 +131,7 @@ export default {
           if (!j) return;
           node.setAttribute("aria-pressed", String(j === t));
           node.setAttribute("aria-label", `${one.tokens[j]}, ${j === t ? "to guess"
-            : open[j] ? "seen" : "not seen"}`);
+            : open[j] ? "read" : "not read"}`);
         });
         const kind = family === "decoder-only" && shown > 1 ? "prefix" : family;
         key.textContent = `Underlined: what the ${kind} model may look at for the filled token. `

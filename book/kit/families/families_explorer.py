@@ -1,4 +1,4 @@
-"""Three families on one sentence: what each may see at a gap, what is asked there, what it says."""
+"""Three families on one sentence: what each reads at a masked token, its target, its guesses."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -115,7 +115,7 @@ def _shifted(row: torch.Tensor, prefix: int) -> torch.Tensor:
 
 
 def _prefixed(model: OneStack, row: torch.Tensor, prefix: int, length: int, best: Any) -> list:
-    """Guesses of a prefix model for the translation, while only `length` tokens see each other."""
+    """Guesses of a prefix model for the translation, with a prefix of `length` tokens."""
     logits = model(row, causal_prefix_mask(torch.tensor([length]), row.shape[1]))[0]
     after = range(prefix, row.shape[1])
     return [[]] * prefix + [best(logits[t - 1].softmax(dim=-1)) for t in after]

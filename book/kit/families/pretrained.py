@@ -1,4 +1,4 @@
-"""Real weights in the book's own modules: encoders of BERT's shape, language models of GPT-2's.
+"""Published models in the book's own modules: encoders of BERT's design, GPT-2's language models.
 
 A folder in Hugging Face's layout (`config.json`, `model.safetensors`) is all that is needed; names
 and shapes are checked before any number is used, and nothing is fetched from anywhere. Where their
@@ -62,8 +62,8 @@ def read_weights(
 
     All names and shapes are compared before the first number is read.
 
-    Args: prefix, what the names in the file may begin with besides; unused, beginnings and ends of
-        names that may be in the file and are left there; dtype, what the tensors are turned to.
+    Args: prefix, what the names in the file may begin with besides; unused, prefixes and suffixes
+        of names that may be in the file and are left there; dtype, that of the tensors returned.
     Returns: the tensors under the names of `wanted`.
     Errors: ValueError for a file that is missing or broken, a tensor that is missing, left over,
         stored twice, of another shape, or not of real numbers.
@@ -177,26 +177,28 @@ def gpt2_shapes(config: Config) -> dict[str, tuple[int, ...]]:
     with torch.device("meta"):
         ours = LanguageModel(config).state_dict()
     names, d = gpt2_names(config.n_layers), config.d_model
-    shapes = {theirs: tuple(_turned(theirs, ours[name]).shape) for name, theirs in names.items()}
+    shapes = {
+        theirs: tuple(_transposed(theirs, ours[name]).shape) for name, theirs in names.items()
+    }
     for i in range(config.n_layers):
         shapes |= {f"h.{i}.attn.c_attn.weight": (d, 3 * d), f"h.{i}.attn.c_attn.bias": (3 * d,)}
     return shapes
 
 
 def gpt2_state(weights: dict[str, Tensor], n_layers: int) -> dict[str, Tensor]:
-    """The same tensors as a `LanguageModel` has them: transposed, and c_attn cut in three."""
+    """The same tensors as a `LanguageModel` has them: transposed, and c_attn split in three."""
     names = gpt2_names(n_layers)
-    state = {name: _turned(theirs, weights[theirs]) for name, theirs in names.items()}
+    state = {name: _transposed(theirs, weights[theirs]) for name, theirs in names.items()}
     for i in range(n_layers):
         for part in ("weight", "bias"):
             fused = f"h.{i}.attn.c_attn.{part}"  # (d, 3d) or (3d): queries, keys, values
             for letter, third in zip("qkv", weights[fused].chunk(3, dim=-1), strict=True):
                 name = f"decoder.layers.{i}.self_attention.sublayer.w_{letter}.{part}"
-                state[name] = _turned(fused, third)
+                state[name] = _transposed(fused, third)
     return state
 
 
-def _turned(name: str, tensor: Tensor) -> Tensor:
+def _transposed(name: str, tensor: Tensor) -> Tensor:
     """GPT-2's matrices, whose names have a c, transposed; all else as it is."""
     return tensor.mT if ".c_" in name and name.endswith(".weight") else tensor
 
@@ -215,7 +217,7 @@ class BertEncoder(nn.Module):
     x = LayerNorm(E[token] + P[position] + S[segment]), and post-norm layers on top of it.
 
     Args: config, of which norm and positions are set here; n_segments, entries of the segment
-        embedding; eps, of every norm; head adds what says a hidden token, see `logits`.
+        embedding; eps, of every norm; head adds what predicts a masked token, see `logits`.
     Shapes: tokens (batch, time), lengths (batch), segments (batch, time), 0 everywhere unless
         given. Returns one vector for each token, (batch, time, d_model).
     Source: Devlin et al. 2019, section 3.
@@ -381,7 +383,7 @@ def _activation(name: Any, folder: str | Path) -> str:
 
 
 def _require(found: dict[str, Any], folder: str | Path, **wanted: Any) -> None:
-    """What the config may leave out, it may not set otherwise; the model's type it must say."""
+    """What the config may leave out, it may not set otherwise; the model's type it must name."""
     for name, value in wanted.items():
         got = found.get(name, None if name == "model_type" else value)
         if got != value:

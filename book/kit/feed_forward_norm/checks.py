@@ -34,15 +34,15 @@ def check_layer_norm(norm: Callable[[Tensor, Tensor, Tensor, float], Tensor]) ->
     """
     x, gain, bias = _input(), normal(WIDTH, seed=2), normal(WIDTH, seed=3)
     one, zero = torch.ones_like(gain), torch.zeros_like(gain)
-    kept = {"the mean must be taken away": x / x.std(-1, correction=0, keepdim=True)}
+    kept = {"the mean must be subtracted": x / x.std(-1, correction=0, keepdim=True)}
     _require_norm(lambda x, eps: norm(x, one, zero, eps), _centred, "variance", kept)
     yield "each position by itself"
     yield "mean 0 and mean square 1, divided by d_model"
     yield "eps under the root; equal entries stay finite, forward and backward"
 
-    last = "gain and bias, one number for each feature, come last: normalised * gain + bias"
+    last = "scale and bias, one number for each feature, come last: normalised * gain + bias"
     require_close(norm(x, gain, bias, EPS), F.layer_norm(x, (WIDTH,), gain, bias, EPS), last)
-    yield "gain and bias for each feature"
+    yield "scale and bias for each feature"
 
 
 @check("RMS norm")
@@ -55,8 +55,8 @@ def check_rms_norm(norm: Callable[[Tensor, Tensor, float], Tensor]) -> Steps:
     x, gain = _input(), normal(WIDTH, seed=2)
     one = torch.ones_like(gain)
     taken = {
-        "the mean was taken away: here it stays": F.layer_norm(x, (WIDTH,), eps=SMALL),
-        "x is divided by its standard deviation; the mean square takes no mean away": (
+        "the mean was subtracted: here it stays": F.layer_norm(x, (WIDTH,), eps=SMALL),
+        "x is divided by its standard deviation; the mean square subtracts no mean": (
             x / x.std(-1, keepdim=True)
         ),
     }
@@ -65,10 +65,10 @@ def check_rms_norm(norm: Callable[[Tensor, Tensor, float], Tensor]) -> Steps:
     yield "mean square 1, and the mean stays"
     yield "eps under the root; zeros stay finite, forward and backward"
 
-    last = "with a gain of 1 it is right; the gain, one number for each feature, comes last"
-    missing = {"the gain is missing": F.rms_norm(x, (WIDTH,), eps=EPS)}
+    last = "with a scale of 1 it is right; the scale, one number for each feature, comes last"
+    missing = {"the scale is missing": F.rms_norm(x, (WIDTH,), eps=EPS)}
     require_close(norm(x, gain, EPS), F.rms_norm(x, (WIDTH,), gain, EPS), last, missing)
-    yield "a gain for each feature"
+    yield "a scale for each feature"
 
 
 @check("pre-norm")
@@ -106,7 +106,7 @@ def check_pre_norm(step: Callable[..., Tensor]) -> Steps:
 
 @check("gradient of layer norm")
 def check_layer_norm_backward(backward: Callable[[Tensor, Tensor, float], Tensor]) -> Steps:
-    """Check backward(gradient, x, eps): the gradient with respect to x, for gain 1 and bias 0.
+    """Check backward(gradient, x, eps): the gradient with respect to x, for scale 1 and bias 0.
 
     Shapes: gradient, of the loss with respect to the normalised vectors, and x
         (batch, time, d_model). Returns the shape of x.
@@ -128,12 +128,12 @@ def check_layer_norm_backward(backward: Callable[[Tensor, Tensor, float], Tensor
         "the variance divides by d - 1; divide by d": close(got, unbiased),
         "adding a number to all entries of x changes "
         "nothing, so the gradient must sum to 0 at each position": not close(got.sum(-1), 0.0),
-        "stretching x about its mean changes nothing (eps apart), so "
+        "scaling x about its mean changes nothing (eps apart), so "
         "the gradient must be orthogonal to x - mean at each position": not close(
             (got * _centred(x)).sum(-1), 0.0
         ),
     }
-    yield from ("no part along a shift", "no part along a stretch")
+    yield from ("no part along a shift", "no part along a scaling")
 
     seen = f"expected {short(want[0, 0])} at the first position, got {short(got[0, 0])}"
     longer = want * x.std(-1, correction=0, keepdim=True)
@@ -173,14 +173,14 @@ def _require_norm(
 
     halved = f"the mean square is {(d - 1) / d:.3f} = (d_model - 1) / d_model: divide by d_model"
     mean_square = f"{y[0, 0].square().mean():.3f}"
-    square = f"with a gain of 1 the mean square of the output must be 1, got {mean_square}"
+    square = f"with a scale of 1 the mean square of the output must be 1, got {mean_square}"
     seen = f"{square}; first position: expected {short(want[0, 0])}, got {short(y[0, 0])}"
     root = deviation(x).square().mean(-1, keepdim=True).sqrt()
     mistakes = {
         halved: want * ((d - 1) / d) ** 0.5,
         "the squares are summed, not averaged": want / d**0.5,
         "the root is missing": want / root,
-        "1 is added to the gain": want * 2,
+        "1 is added to the scale": want * 2,
         **mistakes,
     }
     require_close(y, want, seen, mistakes, 1e-4)  # leaves room for an eps of its own

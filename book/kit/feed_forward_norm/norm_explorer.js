@@ -1,4 +1,4 @@
-// A deep stack of feed-forward sub-layers with random weights, run forward and backward.
+// A deep stack of feed-forward sub-layers with random parameters, run forward and backward.
 // A matrix is one typed array, row after row: products along rows are what a browser does fast.
 const EPS = 1e-5;
 const FAINT = 0.01; // a gradient below this, of 1 at the top, is called vanishing
@@ -97,7 +97,7 @@ function size(x) {
 }
 
 /** The mean cosine between the rows: 1 if all positions hold the same direction. */
-function likeness(x, width) {
+function similarity(x, width) {
   const rows = Array.from({ length: x.length / width }, (_, i) =>
     x.subarray(i * width, (i + 1) * width));
   const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -139,7 +139,7 @@ function profile({ width, input, pull, layers }, { n_layers: depth, norm, residu
     g = residual ? plus(g, back) : back;
     gradients.unshift(size(g));
   }
-  return { sizes, gradients, likeness: likeness(x, width) };
+  return { sizes, gradients, similarity: similarity(x, width) };
 }
 
 const raised = (power) => String(power).replace("-", "⁻")
@@ -171,7 +171,7 @@ export default {
       model,
       el,
       title: "Norm and residual explorer",
-      lead: "Build a deep stack of feed-forward sub-layers with random weights. See how large its "
+      lead: "Build a deep stack of feed-forward sub-layers with random parameters. See how large its "
         + "vectors become on the way up, and its gradients on the way down.",
     }, (w) => {
       const [most, positions] = [w.data("most_layers"), w.data("positions")];
@@ -187,7 +187,7 @@ export default {
       const depth = controls.slider(w, "n_layers", { label: "Layers" });
       const scale = controls.slider(w, "scale", { label: "Initial scale",
         format: (value) => `× ${value}` });
-      const width = controls.slider(w, "d_model", { label: "Width d_model" });
+      const width = controls.slider(w, "d_model", { label: "Dimension d_model" });
       const norm = controls.choice(w, "norm", { label: "Layer norm",
         options: [["none", "none"], ["pre", "pre"], ["post", "post"]] });
       const residual = controls.toggle(w, "residual", { label: "Residual connection" });
@@ -195,7 +195,7 @@ export default {
         w.set({ seed: (w.get("seed") + 1) % (lastSeed + 1) }));
 
       const formula = ui.h("p", { class: "ne-formula" });
-      const figures = ["Vectors at top", "Gradient at input", "Likeness (cosine)"]
+      const figures = ["Vectors at top", "Gradient at input", "Cosine similarity"]
         .map((label) => ({ label, value: ui.h("span", { class: "ne-value" }) }));
       const verdict = ui.h("p", { class: "ne-verdict" });
       const x = { label: "layer (0 = the input)", min: 0, max: most };
@@ -206,7 +206,7 @@ export default {
       w.draw((state) => {
         if (drawn.seed !== state.seed) drawn = { seed: state.seed };
         drawn[state.d_model] ??= drawStack(state.seed, state.d_model, most, positions);
-        const { sizes, gradients, likeness: alike } = profile(drawn[state.d_model], state);
+        const { sizes, gradients, similarity: alike } = profile(drawn[state.d_model], state);
         const sum = (inside) => (state.residual ? `x + FFN(${inside})` : `FFN(${inside})`);
         formula.textContent = { none: sum("x"), pre: sum("LayerNorm(x)"),
           post: `LayerNorm(${sum("x")})` }[state.norm];
@@ -229,7 +229,7 @@ export default {
           });
         });
         w.say(`Vectors at the top ${short(top)}, gradient at the input ${short(bottom)}, `
-          + `likeness of positions ${alike.toFixed(2)}. ${verdict.textContent}`);
+          + `similarity of positions ${alike.toFixed(2)}. ${verdict.textContent}`);
       });
 
       w.add(

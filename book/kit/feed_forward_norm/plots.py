@@ -8,7 +8,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from kit.shared.axes import COLOURS, draw_curves, new_axes, running_mean
+from kit.shared.axes import COLOURS, GREY, draw_curves, new_axes
 
 
 def plot_activations(
@@ -33,25 +33,32 @@ def plot_depth(
     """
     drawn = {name: (range(first, first + len(y)), y) for name, y in curves.items()}
     return draw_curves(
-        new_axes(), drawn, xlabel, ylabel, styles=True, log="y", legend="best", markersize=4.5
+        new_axes(), drawn, xlabel, ylabel, styles=True, log="y", legend="beside", markersize=4.5
     )
 
 
-def plot_seeds(runs: Mapping[str, Sequence[Sequence[float]]], window: int = 20) -> Axes:
+def plot_seeds(
+    runs: Mapping[str, Sequence[Sequence[float]]], every: int, baseline: tuple[str, float]
+) -> Axes:
     """Draw the loss of runs that differ in the seed: a line for their mean, a band for all.
 
-    Each value is a mean over `window` steps. Errors: ValueError for a run shorter than the window.
+    Each value is a mean over `every` steps. A baseline, with its name, is a dashed line across.
+    Errors: ValueError for seeds with different numbers of values.
     """
     axes, curves = new_axes(), {}
     for (name, seeds), colour in zip(runs.items(), COLOURS, strict=False):
-        shortest = min(map(len, seeds))
-        losses = [running_mean(name, run[:shortest], window) for run in seeds]
-        together = list(zip(*losses, strict=True))  # the seeds of one step
-        steps = range(window, shortest + 1)
+        together = list(zip(*seeds, strict=True))  # the seeds of one step
+        steps = range(every, every * len(together) + 1, every)
         curves[name] = (steps, [sum(step) / len(seeds) for step in together])
         low, high = list(map(min, together)), list(map(max, together))
         axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
     xlabel, ylabel = "training step", "loss per token"
-    draw_curves(axes, curves, xlabel, ylabel, markers=False, styles=True, legend="best")
+    draw_curves(axes, curves, xlabel, ylabel, markers=False, styles=True, legend="beside")
+    name, level = baseline
+    axes.axhline(level, color=GREY, linestyle="--", linewidth=1)
+    axes.annotate(
+        name, (1, level), (-2, 3), xycoords=("axes fraction", "data"),
+        textcoords="offset points", ha="right", color=GREY, fontsize=9,
+    )  # fmt: skip
     axes.set_ylim(0, None)
     return axes

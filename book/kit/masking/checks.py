@@ -1,4 +1,4 @@
-"""Properties that masks must have, and the proof that nothing leaks through a model."""
+"""Properties that masks must have, and the test that nothing leaks through a model."""
 
 from collections.abc import Callable
 
@@ -30,12 +30,12 @@ def check_masked_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Te
     """Check attend(query, key, value, mask), where True = may attend.
 
     Shapes: as in `check_attention`; mask (query, key).
-    Errors: CheckFailed if a masked key is felt, or if a row without keys is not zero.
+    Errors: CheckFailed if the output depends on a masked key, or if a fully masked row is not zero.
     """
     query, key, value = draw(5, 7, 11, 3)
     mask = torch.rand(5, 7, generator=torch.Generator().manual_seed(1)) < 0.6
     mask[:, 0] = True  # each row keeps a key, for now
-    mask[:, 3] = False  # nobody may see key 3
+    mask[:, 3] = False  # nobody may attend to key 3
     output = expect_tensor(attend(query, key, value, mask), (5, 3))
     inverted = attention_by_loops(query, key, value, ~mask)
     require_close(
@@ -48,8 +48,8 @@ def check_masked_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Te
     yield "a softmax over the allowed keys alone"
 
     key[3], value[3] = 50.0, -50.0
-    felt = "a key that nobody may attend to was changed, and the output changed with it"
-    require(torch.equal(attend(query, key, value, mask), output), felt)
+    changed = "a key that nobody may attend to was changed, and the output changed with it"
+    require(torch.equal(attend(query, key, value, mask), output), changed)
     yield "a masked key changes nothing, bit for bit"
 
     mask[2] = False
@@ -58,12 +58,12 @@ def check_masked_attention(attend: Callable[[Tensor, Tensor, Tensor, Tensor], Te
         output = attend(q, k, v, mask)
         row = output[2].tolist()
         empty = f"query 2 may attend to nothing, so its output must be 0; in {dtype} it is {row}"
-        nan = f"NaN in {dtype}: no key is left for query 2"
+        nan = f"NaN in {dtype}: query 2 is fully masked"
         yield {nan: output.isnan().any(), empty: output[2].any()}
         gradients = torch.autograd.grad(output.sum(), inputs)
         for name, gradient in zip(("query", "key", "value"), gradients, strict=True):
             require(not gradient.isnan().any(), f"NaN in the gradient of the {name} in {dtype}")
-    yield "a row without keys is zero, never NaN, in three precisions, forward and backward"
+    yield "a fully masked row is zero, never NaN, in three precisions, forward and backward"
 
 
 @check("nothing leaks")
@@ -75,7 +75,7 @@ def check_nothing_leaks(
     """Check that output i depends on input j only where mask[i, j] allows it.
 
     In training and in evaluation, first by the Jacobian, which must be exactly zero elsewhere; then
-    by changing the inputs that output i may not see, which must leave it the same bit for bit.
+    by changing the other inputs, which must leave output i the same bit for bit.
 
     Shapes: x (time, d_in), function(x) (query, d_out), mask (query, key), True = may attend.
     Errors: CheckFailed, which names the first pair of positions that leaks.
@@ -91,14 +91,14 @@ def check_nothing_leaks(
         with in_mode(module, training=training):
             leaks = (influence(run, x) & ~mask).nonzero().tolist()
             for i, j in leaks:
-                fault = f"output {i} depends on input {j}, which it may not see{where}"
+                fault = f"output {i} depends on input {j}, which is masked for it{where}"
                 raise CheckFailed(fault)
             with torch.no_grad():
                 before = run(x)
                 for i, allowed in enumerate(mask):
                     after = run(torch.where(allowed[:, None], x, 3 - 2 * x))
-                    felt = f"output {i} changed with inputs that it may not see{where}"
-                    require(torch.equal(after[i], before[i]), felt)
+                    changed = f"output {i} changed with inputs that are masked for it{where}"
+                    require(torch.equal(after[i], before[i]), changed)
     yield "the Jacobian is exactly zero where masked"
     yield "no bit changes with a masked input"
 
@@ -116,7 +116,8 @@ def check_masked_softmax(softmax: Callable[[Tensor, Tensor], Tensor]) -> Steps:
     mixed = [0, 3]  # the rows with keys of both kinds
     known = {
         INVERTED: scores.masked_fill(mask, -torch.inf).softmax(-1),
-        "masked after the softmax: masked keys have taken their share": scores.softmax(-1) * mask,
+        "masked after the softmax: masked keys have taken part of the sum": scores.softmax(-1)
+        * mask,
         "the softmax runs over the queries; it must run over the keys": (
             allowed.softmax(0).nan_to_num()
         ),
@@ -134,8 +135,8 @@ def check_masked_softmax(softmax: Callable[[Tensor, Tensor], Tensor]) -> Steps:
             given = f"row {row}, scores {short(scores[row])}, mask {mask[row].tolist()}, in {dtype}"
             seen = f"{given}: expected {short(want)}, got {short(got)}"
             rule = (
-                "a softmax over the allowed keys alone, whatever the others score; a row without "
-                "an allowed key is all 0"
+                "a softmax over the allowed keys alone, whatever the others score; a fully masked "
+                "row is all 0"
             )
             require_close(got, want, f"{seen}; {rule}", tolerance=8 * torch.finfo(dtype).eps)
         yield {
@@ -145,13 +146,13 @@ def check_masked_softmax(softmax: Callable[[Tensor, Tensor], Tensor]) -> Steps:
         (gradient,) = torch.autograd.grad((weights * torch.tensor([1, 2, 3])).sum(), x)
         require(bool(gradient.isfinite().all()), f"NaN in the gradient in {dtype}")
     yield "a softmax over the allowed keys alone, however low their scores"
-    yield "a row without a key is zero"
+    yield "a fully masked row is zero"
     yield "finite in float32, bfloat16 and float16, forward and backward"
 
 
 @check("prefix mask")
 def check_prefix_mask(make: Callable[[Tensor, int], Tensor]) -> Steps:
-    """Check make(lengths, n): all see the prefix of `lengths` tokens, the rest is causal.
+    """Check make(lengths, n): all attend to the prefix of `lengths` tokens, the rest is causal.
 
     Shapes: lengths (batch,), mask (batch, n, n), True = may attend.
     """
@@ -160,12 +161,12 @@ def check_prefix_mask(make: Callable[[Tensor, int], Tensor]) -> Steps:
         wanted = (key < lengths[:, None, None]) | (key <= key[:, None])
         rule = "a query may attend if the key is in the prefix or is not later"
         _require_mask(make(lengths, n), wanted, rule)
-    yield from ("the prefix is seen by all", "what follows is causal")
+    yield from ("every query may attend to the prefix", "what follows is causal")
 
 
 @check("packed mask")
 def check_packed_mask(make: Callable[[Tensor], Tensor]) -> Steps:
-    """Check make(document): causal, and no token sees another document's.
+    """Check make(document): causal, and no token attends to another document's.
 
     Shapes: document (batch, time), the number of the document that each token belongs to; mask
         (batch, time, time), True = may attend.
@@ -174,7 +175,7 @@ def check_packed_mask(make: Callable[[Tensor], Tensor]) -> Steps:
     wanted = (document[:, :, None] == document[:, None]).tril()
     rule = "a query may attend if the key is not later and of the same document"
     _require_mask(make(document), wanted, rule)
-    yield from ("no later token is seen", "no other document is seen")
+    yield from ("no later token is allowed", "no other document is allowed")
 
 
 def _require_mask(answer: object, wanted: Tensor, rule: str) -> None:

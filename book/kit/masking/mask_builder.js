@@ -19,7 +19,7 @@ const OFF = { look: "bw-masked", sign: "", words: "False" };
 const byHand = (one) => ({
   ...one, look: `${one.look} mb-set`, words: `${one.words}, by hand`, mark: "corner" });
 const MASK = { on: ON, off: OFF, onSet: byHand(ON), offSet: byHand(OFF) };
-const FELT = {
+const DEPENDS = {
   on: { look: "mb-on", sign: "●", words: "depends", ground: "high" },
   way: { look: "mb-way", sign: "○", words: "depends, though masked", ground: "low", mark: "ring" },
   zero: { look: "mb-zero", sign: "0", words: "exactly 0", ground: "paper" },
@@ -78,7 +78,7 @@ function build({ kind, n_queries: n, n_keys, padding, length, lengths, causal, r
   if (!self && (causal || near)) {
     const rules = [causal && "causal", near && "window"].filter(Boolean).join(" and ");
     problems.push(`${rules}. Expected positions of one sequence, got queries of one and keys of `
-      + "another: no place of the one is later than, or near to, a place of the other.");
+      + "another: no position of the one is later than, or near to, a position of the other.");
   }
 
   const rule = math.combineMasks(...masks);
@@ -152,12 +152,12 @@ export default {
       const map = grid.cells({ caption: "The mask: True where the query may attend to the key",
         rowTitle: "queries", columnTitle: "keys", onMove: (row) => w.set({ row }), onPick: flip,
         kinds: MASK });
-      const feels = grid.cells({ rowTitle: "outputs", columnTitle: "inputs",
-        kinds: FELT, caption: "Zero pattern of the Jacobian: which outputs depend on which inputs" });
+      const dependence = grid.cells({ rowTitle: "outputs", columnTitle: "inputs",
+        kinds: DEPENDS, caption: "Zero pattern of the Jacobian: which outputs depend on which inputs" });
       const signs = ui.h("p", { class: "mb-note", text: SIGNS });
       const maps = ui.h("div", { class: "mb-maps" },
         ui.part("Mask: who may attend to whom", map.element, hand, empty),
-        ui.part("Jacobian: who feels whom", feels.element, signs, layers.element, reach, leak));
+        ui.part("Jacobian: what depends on what", dependence.element, signs, layers.element, reach, leak));
       const forms = FORMS.map(({ name, means, call }) => {
         const [values, note] = [ui.h("code"), ui.h("p", { class: "mb-note" })];
         const head = [ui.h("strong", { text: name }), ui.h("span", { text: means })];
@@ -198,8 +198,8 @@ export default {
         maps.style.setProperty("--columns", m);
         map.update(mask.map((cells, i) => cells.map((open, j) =>
           `${open ? "on" : "off"}${open !== rule[i][j] ? "Set" : ""}`)), rows, columns, row);
-        feels.update(jacobian.map((cells, i) => cells.map((felt, j) =>
-          (!felt ? "zero" : mask[i][j] ? "on" : "way"))), rows, columns, row);
+        dependence.update(jacobian.map((cells, i) => cells.map((depends, j) =>
+          (!depends ? "zero" : mask[i][j] ? "on" : "way"))), rows, columns, row);
         signs.hidden = Math.max(n, m) > FEW; // then the picture has a legend
 
         const flipped = count(mask.map((cells, i) => cells.map((open, j) => open !== rule[i][j])));
@@ -208,9 +208,9 @@ export default {
         const named = none.slice(0, FEW).map(chip);
         empty.replaceChildren(...(none.length ? ["∅ Fully masked: ", ...named,
           none.length > FEW ? ` and ${none.length - FEW} more.` : "",
-          " No key is left: the weights and the output are 0."] : []));
+          " All its weights are 0, and so is the output of the attention."] : []));
         const sources = m <= FEW ? columns.filter((_, j) => jacobian[row][j])
-          : runs(jacobian[row]).filter(([felt]) => felt).map(([, length, from]) =>
+          : runs(jacobian[row]).filter(([depends]) => depends).map(([, length, from]) =>
             (length > 1 ? `${from} to ${from + length - 1}` : String(from)));
         reach.replaceChildren("Output ", chip(rows[row]),
           ` depends on ${jacobian[row].filter(Boolean).length || "none"} of ${m} inputs `,

@@ -1,4 +1,4 @@
-"""A builder of masks: rules and single cells, who feels whom, and the conventions of others."""
+"""A builder of masks: rules, single cells, what depends on what, the conventions of others."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ def _cells(widget: BookWidget, value: Any, name: str) -> str:
 
 
 class MaskBuilder(BookWidget):
-    """Build a mask from rules and by hand; see which inputs each output feels, layer after layer.
+    """Build a mask from rules and by hand; see what each output depends on, layer after layer.
 
     Args: n_queries, the rows; n_keys, the columns of cross-attention, None for self-attention,
         where the queries are the keys. lengths, how many keys are real: one number for the

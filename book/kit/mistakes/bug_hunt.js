@@ -1,4 +1,4 @@
-// A broken model without its name: what one sees of it, properties to test, and a guess to hand in.
+// A broken model without its name: its symptoms, properties to test, and a guess to hand in.
 // And the table of all mistakes and properties, whose cells explain themselves.
 const KINDS = [
   { look: "bh-held", sign: "·", words: "holds" },
@@ -28,8 +28,8 @@ function answer(guess, truth, asked, findings, names) {
       : `with it, “${names[against]}” would hold, and here it fails.` };
   }
   const apart = names.findIndex((_, k) => kind(guess, k) !== kind(truth, k));
-  return { right: false, text: apart < 0 ? "these properties cannot tell the two apart; look at what "
-    + "one sees." : "it fits all that you have asked, but another test would tell them apart." };
+  return { right: false, text: apart < 0 ? "these properties cannot tell the two apart; look at their "
+    + "symptoms." : "it fits all that you have asked, but another test would tell them apart." };
 }
 
 export default {
@@ -77,13 +77,13 @@ export default {
             `: ${messages[message].replace(/[^?.]$/, "$&.")}`));
       };
       /** All about one mistake: its code, where it stood, why it is wrong. */
-      const about = ({ title, group, source, looks, why, mended, code }) => [
+      const about = ({ title, group, source, looks, why, fixed, code }) => [
         ui.h("p", { class: "bh-name" }, ui.h("strong", { text: title }), ` (${group}). Seen in ${source}.`),
         ui.h("pre", { class: "bh-code", tabindex: 0, role: "group", "aria-label": "The broken code",
           text: code }),
-        ...[["What one sees", looks], ["Why", why]].map(([name, text]) =>
+        ...[["Symptoms", looks], ["Cause", why]].map(([name, text]) =>
           ui.h("p", {}, ui.h("strong", { text: `${name}. ` }), text)),
-        ui.h("p", {}, ui.h("strong", { text: "Mended. " }), ui.h("code", { text: mended })),
+        ui.h("p", {}, ui.h("strong", { text: "Fixed. " }), ui.h("code", { text: fixed })),
       ];
 
       const mode = controls.choice(w, "mode", { label: "View",
@@ -99,7 +99,7 @@ export default {
         y: { label: "loss per token", min: Math.min(...every), max: Math.max(...every),
           ticks: TICKS.filter((value) => log(value) >= Math.min(...every)
             && log(value) <= Math.max(...every)).map((value) => [log(value), String(value)]) } });
-      const map = chart.heatMap({ caption: "Where it looks as it says the right translation",
+      const map = chart.heatMap({ caption: "Where it attends while it is given the right translation",
         rowTitle: "target token", columnTitle: "source token" });
       const sentence = (label) => {
         const text = ui.h("span", {});
@@ -107,7 +107,7 @@ export default {
           ui.h("span", { class: "bw-label", text: label }), text) };
       };
       const [source, said, wanted, trained, loss] =
-        ["Source", "It says", "Reference", "Training loss", "Held-out loss"].map(sentence);
+        ["Source", "Output", "Reference", "Training loss", "Held-out loss"].map(sentence);
       const test = controls.select(w, "test", { label: "Property to test",
         options: properties.map(({ name, question }) => [name, `${name}: ${question}`]) });
       /** After a key press, from a button that is now disabled back to its list. */

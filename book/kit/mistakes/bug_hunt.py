@@ -12,7 +12,7 @@ from kit.shared import domain
 from kit.shared.checks import Finding
 from kit.shared.widget import BookWidget, static_table
 
-TOKENS = 14  # of a sentence; longer ones are cut
+TOKENS = 14  # of a sentence; longer ones are truncated
 HELD, CAUGHT, STOPS = range(3)
 Matrix = Mapping[str, Mapping[str, Finding]]
 
@@ -64,7 +64,7 @@ class BugHunt(BookWidget):
         for name in cases:
             domain.one_of(name, list(matrix), "cases")
         messages = list(dict.fromkeys(f.message for row in matrix.values() for f in row.values()))
-        told = ("name", "title", "group", "source", "looks", "why", "mended")
+        told = ("name", "title", "group", "source", "looks", "why", "fixed")
         super().__init__(
             properties=[{"name": name, "question": QUESTIONS[name]} for name in names],
             mistakes=[
@@ -101,8 +101,8 @@ class BugHunt(BookWidget):
             (entry["title"], entry["looks"], ", ".join(_caught(row, names)) or "none of them")
             for entry, row in zip(self.mistakes, self.findings, strict=True)
         ]
-        caption = "Each mistake, what one sees of it, and the properties that catch it"
-        return static_table(caption, ("mistake", "what one sees", "caught by"), rows)
+        caption = "Each mistake, its symptoms, and the properties that catch it"
+        return static_table(caption, ("mistake", "symptoms", "caught by"), rows)
 
 
 def _names(entries: Sequence[Mapping[str, str]]) -> list[str]:

@@ -1,7 +1,7 @@
-"""Some thirty mistakes that people made in Transformers, each in a re-creation of our own.
+"""Mistakes that people made in Transformers, 27 in models and four beside them, re-created by us.
 
-`MISTAKES` lists them with what `catalogue.toml` tells of each: where it stood, what one sees, why,
-and how it is mended. Each one in a model replaces one method of `specimen.PlainAttention` or of
+`MISTAKES` lists them with what `catalogue.toml` tells of each: where it stood, its symptoms, its
+cause, and its fix. Each one in a model replaces one method of `specimen.PlainAttention` or of
 `specimen.Specimen`, which are right; `mistake_matrix` asks every property of every one."""
 
 import ast
@@ -23,7 +23,7 @@ from kit.shared.checks import Finding
 
 @dataclass(frozen=True)
 class Mistake:
-    """A broken class or function, where it stood, which property names it, what one sees, why."""
+    """A broken class or function: where it stood, the property that names it, its symptoms."""
 
     broken: type | Callable
     title: str
@@ -32,7 +32,7 @@ class Mistake:
     property: str
     looks: str
     why: str
-    mended: str
+    fixed: str
 
     @cached_property  # `property` is a field here
     def name(self) -> str:

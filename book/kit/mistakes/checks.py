@@ -1,4 +1,4 @@
-"""The checks of the exercises: broken parts that must be mended, all of them wholly."""
+"""The checks of the exercises: broken code, in which every mistake must be fixed."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from kit.mistakes.in_attention import HeadsByReshape, MaskedAfterSoftmax, RootOfWidth
+from kit.mistakes.in_attention import HeadsByReshape, MaskedAfterSoftmax, RootOfDModel
 from kit.mistakes.in_model import AndForOr, MaskInTrainingOnly, NoTargetMask
 from kit.mistakes.layer_properties import normal
 from kit.mistakes.model_properties import ModelSubject
@@ -30,8 +30,8 @@ from lib.masks import causal_mask
 from lib.positions import sinusoidal_table
 
 
-@check("mended map")
-def check_mended_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Steps:
+@check("fixed map")
+def check_fixed_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Steps:
     """Check weigh(query, key, mask) -> weights, by the properties "weights", "spread" and "half".
 
     Shapes: query (batch, heads, query, d_k), key (batch, heads, key, d_k), mask (batch, 1, query,
@@ -57,7 +57,7 @@ def check_mended_map(weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Steps
     query, key = torch.ones(1, 1, 1, 4), torch.tensor([-5e4, 0.0])[:, None].expand(1, 1, 2, 4)
     alone = weigh(query, key, torch.tensor([[[[True, False]]]]))
     check_attention_layer(Around, only=("weights", "spread", "half")).insist()
-    told = "weights: one key may be seen, its score is -100,000: expected 1 and 0, got "
+    told = "weights: one key is allowed, its score is -100,000: expected 1 and 0, got "
     told += f"{short(alone[0, 0, 0])}; the filler must lie below every score"
     require_close(alone, torch.eye(2)[None, None, :1], told)
     yield from ("weights", "spread", "half")
@@ -92,15 +92,15 @@ MISTAKEN_LAYERS = {
     "its heads are split by reshape alone: transpose (batch, time, heads, d_k)": HeadsByReshape,
     "its heads are merged by reshape alone: transpose them back": _JoinedByReshape,
     "its heads are split and merged by reshape alone: transpose between": _ByReshape,
-    "its scores are divided by the root of d_in, not of d_k": RootOfWidth,
+    "its scores are divided by the root of d_in, not of d_k": RootOfDModel,
     "its scores are not divided by the root of d_k": _NotDivided,
     "it has one head only: split into n_heads": _OneHead,
     "its values are the queries: use w_v": _QueryForValue,
 }
 
 
-@check("mended layer")
-def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Steps:
+@check("fixed layer")
+def check_fixed_layer(make: Callable[[int, int, int], nn.Module]) -> Steps:
     """Check make(d_in, n_heads, d_out), self-attention whose matrices are w_q, w_k, w_v and w_o."""
     torch.manual_seed(0)
     x, right = normal(2, 5, 12), MultiHeadAttention(12, 3, d_out=20)
@@ -120,14 +120,14 @@ def check_mended_layer(make: Callable[[int, int, int], nn.Module]) -> Steps:
     for other in (right, *(wrong(12, 3, 20) for wrong in MISTAKEN_LAYERS.values())):
         other.load_state_dict(layer.state_dict())
         outputs.append(other(x).detach())
-    told = f"copied: the same weights give another output, by {gap(first, outputs[0]):.2g}"
+    told = f"copied: the same parameters give another output, by {gap(first, outputs[0]):.2g}"
     named = (f"{told}; {meaning}" for meaning in MISTAKEN_LAYERS)
     require_close(first, outputs[0], told, dict(zip(named, outputs[1:], strict=True)), CLOSE)
     yield "copied"
 
 
-@check("mended positions")
-def check_mended_positions(make: Callable[[int, int], nn.Module]) -> Steps:
+@check("fixed positions")
+def check_fixed_positions(make: Callable[[int, int], nn.Module]) -> Steps:
     """Check make(d_model, max_length), whose forward(x, start=0) adds positions start, start + 1...
 
     Shapes: x (batch, time, d_model), and so is the result.
@@ -193,14 +193,14 @@ SUSPECTS: dict[str, tuple[Callable[..., nn.Module], bool]] = {  # how it is made
     "a mask in training only": (MaskInTrainingOnly, True),
     "a mask in evaluation mode only": (_MaskInUseOnly, True),
     "two masks of True = hidden, combined by &": (AndForOr, True),
-    "a first position that sees the last but one": (_FirstSeesFar, True),
+    "a first position that attends to the last but one": (_FirstSeesFar, True),
     "weights masked after the softmax": (partial(Specimen, attention=MaskedAfterSoftmax), True),
 }
 
 
 @check("leak finder")
 def check_leak_finder(finds: Callable[[nn.Module, Tensor, Tensor, Tensor], bool]) -> Steps:
-    """Check finds(model, source, lengths, target_in) -> whether a logit sees a later token.
+    """Check finds(model, source, lengths, target_in) -> whether a logit depends on a later token.
 
     It meets right models and leaky ones, in both modes, and must leave model and target alone.
     """

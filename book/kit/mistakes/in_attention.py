@@ -18,7 +18,7 @@ class RootOfHeads(PlainAttention):
         return query @ key.transpose(-2, -1) / math.sqrt(query.size(1))
 
 
-class RootOfWidth(PlainAttention):
+class RootOfDModel(PlainAttention):
     """Divides by the root of d_model, not of d_k."""
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
@@ -26,8 +26,8 @@ class RootOfWidth(PlainAttention):
         return query @ key.transpose(-2, -1) / math.sqrt(d_model)
 
 
-class EveryAxisTurned(PlainAttention):
-    """K.T, written for one matrix, turns every axis."""
+class EveryAxisTransposed(PlainAttention):
+    """K.T, written for one matrix, reverses all axes."""
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
         turned = key.permute(3, 2, 1, 0)  # what .T does to an array of four axes
@@ -55,7 +55,7 @@ class SoftmaxOverBatch(PlainAttention):
 
 
 class HeadsOnSlices(PlainAttention):
-    """Gives each head a slice of the input."""
+    """Gives each head a slice of the input; all heads share the same small matrices."""
 
     def __init__(self, d_in: int, n_heads: int, d_out: int | None = None):
         super().__init__(d_in, n_heads, d_out)
@@ -81,7 +81,7 @@ class HeadsByReshape(PlainAttention):
 
 
 class WideHeads(PlainAttention):
-    """Makes every head as wide as the model."""
+    """Gives every head the dimension of the whole model."""
 
     def __init__(self, d_in: int, n_heads: int, d_out: int | None = None):
         super().__init__(d_in, n_heads, d_out)
@@ -89,8 +89,8 @@ class WideHeads(PlainAttention):
         self.w_o = nn.Linear(n_heads * d_in, d_out or d_in)
 
 
-class OutputTurned(PlainAttention):
-    """Multiplies by W^O the wrong way round."""
+class OutputTransposed(PlainAttention):
+    """Multiplies by the transpose of W^O."""
 
     def output(self, joined: Tensor) -> Tensor:
         return joined @ self.w_o.weight + self.w_o.bias  # nn.Linear keeps W transposed
@@ -121,7 +121,7 @@ class MinusBillion(PlainAttention):
 
 
 class MinusInfinity(PlainAttention):
-    """Fills with -inf and forgets rows without a key."""
+    """Fills with -inf and forgets fully masked rows."""
 
     def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         if mask is not None:

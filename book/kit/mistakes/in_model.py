@@ -10,7 +10,7 @@ from lib.masks import causal_mask
 
 
 class AndForOr(Specimen):
-    """Joins two masks of True = masked by "and"."""
+    """Combines two masks of True = masked by "and"."""
 
     def target_mask(self, target_in: Tensor) -> Tensor:
         later = ~causal_mask(target_in.shape[1], device=target_in.device)  # True = masked
@@ -33,7 +33,7 @@ class MaskInTrainingOnly(Specimen):
 
 
 class QueriesMasked(Specimen):
-    """Hides padded queries in the place of padded keys."""
+    """Hides padded queries instead of padded keys."""
 
     def encoder_mask(self, mask: Tensor) -> Tensor:
         return mask.transpose(1, 2)  # (batch, query, 1)
@@ -88,7 +88,7 @@ class CosineExponent(Specimen):
 class AlwaysPositionZero(Specimen):
     """Decodes step by step with each token at position 0."""
 
-    def place(self, state: SpecimenState) -> int:
+    def next_position(self, state: SpecimenState) -> int:
         return 0
 
 

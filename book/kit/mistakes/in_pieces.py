@@ -11,7 +11,7 @@ from lib.metrics import bleu
 def rates_by_micro_batch(
     schedule: Callable[[int], float], updates: int, accumulate: int
 ) -> list[float]:
-    """Moves the schedule on with every micro-batch."""
+    """Advances the schedule with every micro-batch."""
     rates, step = [], 0
     for _ in range(updates):
         for _ in range(accumulate):
@@ -31,11 +31,11 @@ def smoothed_by_products(logits: Tensor, target: Tensor, smoothing: float = 0.1)
 
 
 def top_k_tiny_filler(logits: Tensor, k: int) -> Tensor:
-    """Sets what top-k cuts to 1e-10, a logit."""
+    """Sets what top-k removes to 1e-10, a logit."""
     smallest = logits.topk(k, dim=-1).values[..., -1:]
     return torch.where(logits < smallest, 1e-10, logits)
 
 
-def bleu_turned(predictions: Sequence, references: Sequence) -> float:
-    """Hands BLEU its arguments the wrong way round."""
+def bleu_swapped(predictions: Sequence, references: Sequence) -> float:
+    """Gives BLEU its arguments in the wrong order."""
     return bleu(references, predictions).score

@@ -1,4 +1,4 @@
-"""What a right attention layer does: it runs on all sizes, its weights are shares, their spread is
+"""What a right attention layer does: it runs on all sizes, its weights sum to 1, their spread is
 that of the scores whatever the sizes, and float16 is enough.
 
 `kit.mistakes.properties` asks these without gradients, in the order in which they stand."""
@@ -29,7 +29,7 @@ class LayerSubject:
 
 
 def fresh(make: Callable[..., nn.Module], *sizes: int, seed: int = 0) -> nn.Module:
-    """Make a module from a seed, in evaluation mode and on the processor."""
+    """Make a module from a seed, in evaluation mode and on the CPU."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make(*sizes).cpu().eval()
@@ -51,9 +51,9 @@ def layer_runs(subject: LayerSubject) -> Found:
     return decide(len(wrong), 0, "(batch, query, d_out)", bad)
 
 
-@asks("weights", "Do the rows of the map sum to 1, and are they 0 where masked?")
+@asks("weights", "Do the rows of the attention map sum to 1, and are they 0 where masked?")
 def weights_are_shares(subject: LayerSubject) -> Found:
-    """With a random mask, one row of which allows no key: that row must be all 0."""
+    """With a random mask, one row of which is fully masked: that row must be all 0."""
     mask = torch.rand(2, 5, 7, generator=torch.Generator().manual_seed(0)) < 0.6
     mask[..., 0], mask[0, 2] = True, False
     x, memory = normal(2, 5, 24), normal(2, 7, 24)
@@ -62,13 +62,13 @@ def weights_are_shares(subject: LayerSubject) -> Found:
         return False, math.inf, f"expected a map (2, 3, 5, 7), got {tuple(weights.shape)}"
     open_rows = mask.any(-1)[:, None].expand(2, 3, 5)
     faults = {
-        "a row without a key is not 0": weights[~open_rows],
+        "a fully masked row is not 0": weights[~open_rows],
         "rows do not sum to 1": (weights.sum(-1) - 1).masked_fill(~open_rows, 0.0),
         "masked keys have weight": weights.masked_fill(mask[:, None], 0.0),
     }
     worst = {what: gap(fault, torch.zeros_like(fault)) for what, fault in faults.items()}
     bad = max(worst, key=lambda what: worst[what])
-    return decide(worst[bad], CLOSE, "shares of 1, and 0 where masked", bad)
+    return decide(worst[bad], CLOSE, "rows sum to 1, and 0 where masked", bad)
 
 
 @asks("spread", "Is the spread of the scores the same for all d_in and numbers of heads?")
@@ -96,13 +96,15 @@ def half_is_enough(subject: LayerSubject) -> Found:
     return decide(gap(half, single), 0.02, "the same to within 0.02", "another output in float16")
 
 
-@asks("copied layer", "Does a right layer with the same weights give the same, d_in unlike d_out?")
+@asks(
+    "copied layer", "Does a right layer with the same parameters give the same, d_in unlike d_out?"
+)
 def copied_layer_agrees(subject: LayerSubject) -> Found | None:
-    """Stir the weights, load them into the reference and compare."""
+    """Change the parameters a little, load them into the reference and compare."""
     if subject.reference is None:
         return None
     layer, other, x = subject.layer(12, 3, 20), subject.reference(12, 3, 20), normal(2, 5, 12)
     stir(layer)
     other.load_state_dict(layer.state_dict())
     number = gap(layer(x), other(x))
-    return decide(number, CLOSE, "the same output", "the same weights give another output")
+    return decide(number, CLOSE, "the same output", "the same parameters give another output")

@@ -1,4 +1,4 @@
-"""What a right model does whatever its weights: it reads all that it may and nothing that it may
+"""What a right model does whatever its parameters: it reads all that it may and nothing that it may
 not, decodes as it trains, starts from a uniform prediction, and learns.
 
 `kit.mistakes.properties` asks these without gradients, in the order in which they stand."""
@@ -49,9 +49,9 @@ class ModelSubject:
         return source.masked_fill(torch.arange(7) >= lengths[:, None], PAD), lengths, target
 
 
-def changed(tokens: Tensor, place: int, vocab: int) -> Tensor:
-    """A copy with another word at one place of each sentence."""
-    return tokens.index_copy(1, torch.tensor([place]), another(tokens[:, [place]], vocab))
+def changed(tokens: Tensor, position: int, vocab: int) -> Tensor:
+    """A copy with another word at one position of each sentence."""
+    return tokens.index_copy(1, torch.tensor([position]), another(tokens[:, [position]], vocab))
 
 
 def modes(model: nn.Module) -> Iterator[tuple[str, Callable[..., Tensor]]]:
@@ -61,7 +61,7 @@ def modes(model: nn.Module) -> Iterator[tuple[str, Callable[..., Tensor]]]:
         torch.manual_seed(0)
         return model(*inputs)
 
-    for name in ("in training", "in use"):
+    for name in ("in training", "at inference"):
         model.train(name == "in training")
         yield name, run
 
@@ -89,7 +89,7 @@ def runs_on_all_sizes(subject: ModelSubject) -> Found:
 
 @asks("future", "Does a later target token leave earlier logits alone, in both modes?")
 def future_is_unseen(subject: ModelSubject) -> Found:
-    """Change a target token: no earlier logit may move, in training and in use."""
+    """Change a target token: no earlier logit may move, in training and at inference."""
     model, (source, lengths, target) = subject.model(), subject.batch()
     others = {t: changed(target, t, subject.target_vocab) for t in range(1, 4)}
     worst = {}
@@ -98,7 +98,7 @@ def future_is_unseen(subject: ModelSubject) -> Found:
         after = {t: run(source, lengths, other) for t, other in others.items()}
         worst[mode] = max(gap(logits[:, :t], before[:, :t]) for t, logits in after.items())
     where = " and ".join(mode for mode, number in worst.items() if number > CLOSE)
-    bad = f"an earlier logit sees a later token {where}: target mask, softmax axis, split of heads?"
+    bad = f"an earlier logit depends on a later token {where}: mask, softmax axis, split of heads?"
     return decide(max(worst.values()), CLOSE, "no earlier logit moved", bad)
 
 
@@ -125,8 +125,8 @@ def batch_is_unseen(subject: ModelSubject) -> Found:
     return decide(number, CLOSE, "the same logits", "sentences of a batch mix: a wrong axis?")
 
 
-@asks("felt", "Does every token that may be read change something?")
-def tokens_are_felt(subject: ModelSubject) -> Found:
+@asks("depends", "Does the output depend on every token that may be read?")
+def tokens_have_effect(subject: ModelSubject) -> Found:
     """Change one real token: the last logits must move; the number is the least they moved."""
     source, lengths, target = inputs = subject.batch()
     changes = {
@@ -137,14 +137,14 @@ def tokens_are_felt(subject: ModelSubject) -> Found:
         f"target token {t}": (source, changed(target, t, subject.target_vocab), lengths > 0)
         for t in range(4)
     }
-    least, number = _least_felt(subject.model(), inputs, changes)
-    bad = f"{least} is not felt: polarity of a mask, or an input that is never used?"
+    least, number = _least_effect(subject.model(), inputs, changes)
+    bad = f"{least} changes nothing: polarity of a mask, or an input that is never used?"
     held = number > CLOSE
     return held, number, "each real token moves the last logits" if held else bad
 
 
 @asks("order", "Does the order of two words matter?")
-def order_is_felt(subject: ModelSubject) -> Found:
+def order_has_effect(subject: ModelSubject) -> Found:
     """Exchange two neighbours, in the source and in the target: the last logits must move."""
     source, lengths, target = inputs = subject.batch(5)
     source[:, 1] = another(source[:, 0], subject.source_vocab)  # two that differ
@@ -153,13 +153,13 @@ def order_is_felt(subject: ModelSubject) -> Found:
         "source": (source[:, [1, 0, 2, 3, 4, 5, 6]], target, lengths > 2),
         "target": (source, target[:, [0, 2, 1, 3, 4]], lengths > 0),
     }
-    least, number = _least_felt(subject.model(), inputs, changes)
-    bad = f"the order of the {least} is not felt: are the positions added, and used?"
+    least, number = _least_effect(subject.model(), inputs, changes)
+    bad = f"the order of the {least} changes nothing: are the positions added, and used?"
     held = number > CLOSE
     return held, number, "two words exchanged move the logits" if held else bad
 
 
-def _least_felt(
+def _least_effect(
     model: nn.Module, inputs: Inputs, changes: dict[str, tuple[Tensor, Tensor, Tensor]]
 ) -> tuple[str, float]:
     """Which change moves the last logits of some sentence the least, and by how much.
@@ -189,26 +189,26 @@ def steps_agree(subject: ModelSubject) -> Found | None:
     return decide(max(gaps), CLOSE, "the same logits", bad)
 
 
-@asks("repeat", "Does the same input give the same output twice, in use?")
+@asks("repeat", "Does the same input give the same output twice, at inference?")
 def repeats_itself(subject: ModelSubject) -> Found:
     """Run a batch twice in evaluation mode, with another seed."""
     model, inputs, outputs = subject.model(), subject.batch(), []
     for seed in (0, 1):
         torch.manual_seed(seed)
         outputs.append(model(*inputs))
-    bad = "twice not the same: a layer made in forward, or dropout that does not hear eval()?"
+    bad = "twice not the same: a layer made in forward, or dropout that ignores eval()?"
     return decide(gap(*outputs), CLOSE, "the same output", bad)
 
 
-@asks("saved", "Does a fresh model that loads the saved weights give the same?")
+@asks("saved", "Does a fresh model that loads the saved parameters give the same?")
 def saved_is_the_same(subject: ModelSubject) -> Found:
-    """Through the bytes of a file, into a model that began with other weights."""
+    """Through the bytes of a file, into a model that began with other parameters."""
     model, fresh, inputs = subject.model(), subject.model(seed=1), subject.batch()
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
     file.seek(0)
     fresh.load_state_dict(torch.load(file, weights_only=True))
-    bad = "another output after loading: some weights are not in the state_dict"
+    bad = "another output after loading: some parameters are not in the state_dict"
     return decide(gap(fresh(*inputs), model(*inputs)), CLOSE, "the same output after loading", bad)
 
 
@@ -291,30 +291,32 @@ def count_is_right(subject: ModelSubject) -> Found | None:
     if subject.parameters is None:
         return None
     found, wanted = sum(p.numel() for p in subject.model().parameters()), subject.parameters
-    bad = f"{found:,} parameters, expected {wanted:,}: a head's width, or layers not registered?"
+    bad = (
+        f"{found:,} parameters, expected {wanted:,}: a head's dimension, or layers not registered?"
+    )
     held = found == wanted
     return held, float(found - wanted), f"{wanted:,} parameters" if held else bad
 
 
 @asks("first loss", "Is the loss before training near ln V?")
-def first_loss_is_a_guess(subject: ModelSubject) -> Found:
-    """A model that knows nothing should hesitate among all V tokens."""
+def first_loss_is_uniform(subject: ModelSubject) -> Found:
+    """An untrained model should give all V tokens about the same probability."""
     draw = torch.Generator().manual_seed(0)
     source = torch.randint(EOS + 1, subject.source_vocab, (32, 7), generator=draw)
     target = torch.randint(EOS + 1, subject.target_vocab, (32, 12), generator=draw)
     loss = next_token_loss(subject.model(), source, torch.full((32,), 7), target).item()
-    guess = math.log(subject.target_vocab)
-    held = abs(loss - guess) <= NEAR_LN
-    bad = f"expected about ln V = {guess:.1f}: are the first logits too large?"
-    return held, loss, f"near ln V = {guess:.1f}" if held else bad
+    uniform = math.log(subject.target_vocab)
+    held = abs(loss - uniform) <= NEAR_LN
+    bad = f"expected about ln V = {uniform:.1f}: are the first logits too large?"
+    return held, loss, f"near ln V = {uniform:.1f}" if held else bad
 
 
-@asks("one batch", "Can it learn one small batch by heart?")
+@asks("one batch", "Can it memorise one small batch?")
 @torch.enable_grad()
-def learns_by_heart(subject: ModelSubject) -> Found:
+def memorises(subject: ModelSubject) -> Found:
     """Adam on five sentences, without dropout: within 100 steps the loss must fall below 0.1.
 
-    A deep or wide model needs a smaller rate, so each of four gets its chance.
+    A deep or wide model needs a smaller rate, so four rates are tried.
     """
     least = math.inf
     for loss in _losses(subject):
@@ -322,7 +324,7 @@ def learns_by_heart(subject: ModelSubject) -> Found:
         if least < OVERFIT_LOSS:
             break
     bad = f"not below {OVERFIT_LOSS} within {OVERFIT_STEPS} steps: does a gradient flow?"
-    return decide(least, OVERFIT_LOSS, "learnt by heart", bad)
+    return decide(least, OVERFIT_LOSS, "memorised", bad)
 
 
 def _losses(subject: ModelSubject) -> Iterator[float]:
@@ -339,15 +341,15 @@ def _losses(subject: ModelSubject) -> Iterator[float]:
             optimizer.step()
 
 
-@asks("copied", "Does a right model with the same weights give the same?")
+@asks("copied", "Does a right model with the same parameters give the same?")
 def copy_agrees(subject: ModelSubject) -> Found | None:
-    """Stir the weights, load them into the reference and compare the logits."""
+    """Change the parameters a little, load them into the reference and compare the logits."""
     if subject.reference is None:
         return None
     model, inputs = subject.model(), subject.batch()
     stir(model)
     other = subject.reference(model).eval()
     other.load_state_dict(model.state_dict())
-    bad = "the same weights give other logits: look at every formula"
+    bad = "the same parameters give other logits: look at every formula"
     number = gap(model(*inputs), other(*inputs))
     return decide(number, CLOSE, "the reference gives the same logits", bad)

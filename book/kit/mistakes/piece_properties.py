@@ -1,4 +1,4 @@
-"""What a right table of positions, a schedule, a loss, a cut and a score do.
+"""What a right table of positions, a schedule, a loss, a filter and a score do.
 
 `kit.mistakes.properties` asks these without gradients, each of its own kind of piece."""
 
@@ -34,7 +34,7 @@ def rate_follows_updates(rates: Callable[..., Sequence[float]]) -> Found:
     return decide(wrong, 0, "one step an update", "the schedule counts micro-batches")
 
 
-@asks("forbidden", "Is the loss finite where a token may not be said?")
+@asks("forbidden", "Is the loss finite where a token has probability 0?")
 @torch.enable_grad()
 def forbidden_is_free(loss: Callable[[Tensor, Tensor], Tensor]) -> Found:
     """loss(logits (rows, vocab), target (rows,)) with one logit at -inf that is no target."""
@@ -45,16 +45,18 @@ def forbidden_is_free(loss: Callable[[Tensor, Tensor], Tensor]) -> Found:
     return decide(len(wrong), 0, "loss and gradient are finite", f"the loss is {value.item()}")
 
 
-@asks("cut", "Has a token that was cut probability 0?")
+@asks("removed", "Has a token that was filtered out probability 0?")
 def cut_is_zero(cut: Callable[[Tensor, int], Tensor]) -> Found:
     """cut(logits, k) leaves k tokens; the number is the chance of all others together."""
     logits = normal(5, 11) - 1
     chance = cut(logits, 3).softmax(-1)
     rest = chance.scatter(-1, logits.topk(3).indices, 0.0).sum(-1).max().item()
-    return decide(rest, 0, "exactly 0", "what was cut can still be drawn: is the filler -inf?")
+    return decide(
+        rest, 0, "exactly 0", "what was filtered out can still be sampled: is the filler -inf?"
+    )
 
 
-@asks("brevity", "Is an answer that stops half-way punished for its length alone?")
+@asks("brevity", "Is an answer that stops half-way penalised for its length alone?")
 def brevity_is_punished(score: Callable[[Sequence, Sequence], float]) -> Found:
     """score(predictions, references), where the predictions are the first half: 100 / e."""
     references = [[f"w{i}" for i in range(20)], [f"v{i}" for i in range(12)]]

@@ -1,4 +1,4 @@
-"""What a right Transformer does whatever its weights: cheap tests of a model or layer of your own.
+"""What a right Transformer does whatever its parameters: cheap tests of your model or layer.
 
 Each runs a few small batches through a fresh model of the book's interface (`lib.seq2seq`): calling
 it is teacher forcing, `start` and `step` decode. No test needs training data, and none asks whether
@@ -82,7 +82,7 @@ def check_attention_layer(
 
 
 def check_piece(piece: object, name: str) -> Finding:
-    """Ask one property of a single piece: "shift", "updates", "forbidden", "cut" or "brevity".
+    """Ask one property of a single piece: "shift", "updates", "forbidden", "removed" or "brevity".
 
     Errors: ValueError for another name.
     """

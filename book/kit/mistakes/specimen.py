@@ -1,8 +1,8 @@
 """A small Transformer whose every step is a method of its own, so that a mistake can replace one.
 
 It is right. `kit.mistakes.catalogue` makes it wrong in one place at a time. Its parameters have the
-names and shapes of `lib.transformer.Transformer`, so the weights of the one can be loaded into the
-other.
+names and shapes of `lib.transformer.Transformer`, so the parameters of the one can be loaded into
+the other.
 """
 
 import math
@@ -45,11 +45,11 @@ class PlainAttention(nn.Module):
         *,
         return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Project, split into heads, compare, hide, average, join, project."""
+        """Project, split into heads, score, mask, average, concatenate, project."""
         memory = x if memory is None else memory
         query, key = self.split(self.w_q(x)), self.split(self.w_k(memory))
         value = self.split(self.w_v(memory))  # (batch, heads, key, d_k)
-        mask = mask.unsqueeze(-3) if mask is not None else None  # a place for the heads
+        mask = mask.unsqueeze(-3) if mask is not None else None  # an axis for the heads
         weights = self.weigh(self.scores(query, key), mask)  # (batch, heads, query, key)
         output = self.output(self.join(weights @ value))
         return (output, weights) if return_weights else output
@@ -63,7 +63,7 @@ class PlainAttention(nn.Module):
         return query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
 
     def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        """Softmax over the keys that are allowed; a row without any is all 0."""
+        """Softmax over the keys that are allowed; a fully masked row is all 0."""
         if mask is None:
             return scores.softmax(-1)
         lowest = torch.finfo(scores.dtype).min
@@ -171,7 +171,7 @@ class Specimen(nn.Module):
         """Look the tokens up and add their positions start, start + 1, ..."""
         return embedding(tokens) + self.table[start : start + tokens.shape[1]]
 
-    def place(self, state: SpecimenState) -> int:
+    def next_position(self, state: SpecimenState) -> int:
         """The position of the token that comes next."""
         return state.tokens.shape[1]
 
@@ -209,14 +209,14 @@ class Specimen(nn.Module):
 
     @torch.no_grad()
     def start(self, source: Tensor, source_lengths: Tensor) -> SpecimenState:
-        """Read the source; nothing is said yet."""
+        """Read the source; nothing is predicted yet."""
         memory, memory_mask = self.encode(source, source_lengths)
         return SpecimenState(memory, memory_mask, source[:, :0], memory[:, :0])
 
     @torch.no_grad()
     def step(self, token: Tensor, state: SpecimenState) -> tuple[Tensor, None, SpecimenState]:
         """Feed one token: its logits, None, and the new state."""
-        new = self.embed(token[:, None], self.target_embedding, self.place(state))
+        new = self.embed(token[:, None], self.target_embedding, self.next_position(state))
         x = torch.cat((state.x, new), dim=1)
         tokens = torch.cat((state.tokens, token[:, None]), dim=1)
         logits = self.decode(x, tokens, state.memory, state.memory_mask)

@@ -1,4 +1,4 @@
-"""What one sees of a trained model before any property is asked: loss, a translation, a map."""
+"""The symptoms of a trained model before any property is asked: loss, a translation, a map."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -127,7 +127,7 @@ def check_keep_heads(
         strange = [name for name in new if not torch.isin(new[name].double(), old[name]).all()]
         right = f"the output must be that of heads {kept} and the bias of W^O, nothing else; "
         numbers = f"numbers in {', '.join(strange)} do not come from the old layer"
-        why = f"{numbers}: copy weights and biases"
+        why = f"{numbers}: copy matrices and biases"
         order = "all four matrices must be split into the same heads, in the same order"
         want = parts[:, list(kept)].sum(1) + bias
         require_close(small.double()(x), want, right + (why if strange else order), first)
@@ -145,7 +145,7 @@ def _origin(number: Tensor, heads: Tensor) -> str:
 
 
 def _layer(n_heads: int = 3) -> MultiHeadAttention:
-    """Every width a different prime; float64, but exact in float32 as well."""
+    """Every dimension a different prime; float64, but exact in float32 as well."""
     layer = MultiHeadAttention(12, n_heads, d_k=11, d_v=5, d_query_in=7, d_key_in=7, d_out=13)
     generator = torch.Generator().manual_seed(5)
     for parameter in layer.parameters():

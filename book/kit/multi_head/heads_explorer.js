@@ -74,7 +74,7 @@ export default {
       el,
       title: "Heads and dimensions explorer",
       lead: "Turn the sizes of one multi-head attention layer. See the shape after each step, what "
-        + "the layer costs, and one map for each head.",
+        + "the layer costs, and one attention map for each head.",
     }, (w) => {
       const widths = w.data("widths");
       w.state({
@@ -83,10 +83,10 @@ export default {
         d_k: ui.oneOf(...w.data("head_widths")),
         time: ui.integer(1, w.data("most_tokens")),
       });
-      const model_ = controls.slider(w, "d_model", { label: "Width d_model" });
+      const model_ = controls.slider(w, "d_model", { label: "Dimension d_model" });
       const heads = controls.slider(w, "n_heads", { label: "Heads" });
       const time = controls.slider(w, "time", { label: "Tokens" });
-      const width = controls.slider(w, "d_k", { label: "Width d_k of a head",
+      const width = controls.slider(w, "d_k", { label: "Dimension d_k of a head",
         format: (value) => (value ? String(value) : "d_model / heads") });
 
       const trouble = ui.h("p", { class: "he-trouble", role: "status" });
@@ -96,7 +96,7 @@ export default {
         ui.h("caption", { class: "bw-hidden", text: "Shape after each step" }),
         ui.h("thead", {}, ui.h("tr", {}, ["Step", "Formula", "Shape"].map((text) =>
           ui.h("th", { scope: "col", text })))), body);
-      const figures = ["Parameters", "FLOPs, projections", "FLOPs, attention", "Weights in maps"]
+      const figures = ["Parameters", "FLOPs, projections", "FLOPs, attention", "Attention weights"]
         .map((label) => ({ label, value: ui.h("span", { class: "he-value" }) }));
       const list = ui.h("ul", { class: "he-figures" }, figures.map(({ label, value }) =>
         ui.h("li", {}, ui.h("span", { class: "bw-label", text: label }), value)));
@@ -124,10 +124,10 @@ export default {
           const entropy = map.reduce((sum, row) => sum + math.entropy(row), 0) / n;
           total += entropy;
           text.textContent = `head ${head + 1}`;
-          canvas.setAttribute("aria-label", `Map of head ${head + 1}: ${n} queries by ${n} keys, `
+          canvas.setAttribute("aria-label", `Attention map of head ${head + 1}: ${n} queries, ${n} keys, `
             + `mean entropy ${entropy.toFixed(2)}`);
         });
-        note.textContent = `Random weights, before any training. Rows are queries, columns are `
+        note.textContent = `Random parameters, before any training. Rows are queries, columns are `
           + `keys. Mean entropy of a row ${(total / shown).toFixed(2)}, of at most `
           + `${Math.log(n).toFixed(2)}.${h > SHOWN ? ` The first ${SHOWN} of ${h} heads.` : ""}`;
       }
@@ -143,7 +143,7 @@ export default {
           const good = Array.from({ length: w.data("most_heads") }, (_, i) => i + 1)
             .filter((heads_) => d % heads_ === 0);
           trouble.textContent = `✗ ${d} cannot be shared out among ${h} heads: ${d} / ${h} = `
-            + `${dk.toFixed(2)}, and a width is a whole number. Take a number of heads that `
+            + `${dk.toFixed(2)}, and a dimension is a whole number. Take a number of heads that `
             + `divides ${d}, or move the slider of d_k.`;
           fits.replaceChildren(...good.map((heads_) => ui.button(String(heads_),
             () => { w.set({ n_heads: heads_ }); heads.input.focus(); },
@@ -159,7 +159,7 @@ export default {
           figures[i].value.textContent = text;
         });
         drawMaps(state, dk);
-        w.say(`${h} heads of width ${dk}: ${count(parameters)} parameters, `
+        w.say(`${h} heads of dimension ${dk}: ${count(parameters)} parameters, `
           + `${flops(linear + attention)} FLOPs`);
       }
       w.add(
@@ -173,7 +173,7 @@ export default {
       result.append(
         ui.part("What it costs", list),
         ui.part("The shape after each step", ui.h("div", { class: "bw-scroll" }, table)),
-        ui.part("One map for each head", maps, note),
+        ui.part("One attention map for each head", maps, note),
       );
       w.draw(paint);
       // The pictures hold colours of the theme, so they are painted again when it changes.

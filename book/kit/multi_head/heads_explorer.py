@@ -1,4 +1,4 @@
-"""An explorer of heads and dimensions: shapes after each step, what they cost, each head's map."""
+"""An explorer of heads and dimensions: the shapes after each step, the cost, the attention maps."""
 
 from kit.shared import domain
 from kit.shared.widget import BookWidget, static_table
@@ -8,11 +8,11 @@ HEAD_WIDTHS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 
 
 class HeadsExplorer(BookWidget):
-    """Turn d_model, the number of heads, their width and the length; see shapes, cost and maps.
+    """Turn d_model, the number of heads, their dimension and the length; see what it costs.
 
     The browser computes the maps from random tokens and random matrices, the same at every visit.
 
-    Args: d_model, one of `WIDTHS`; n_heads, 1 to 16; d_k, the width of a head, one of
+    Args: d_model, one of `WIDTHS`; n_heads, 1 to 16; d_k, the dimension of a head, one of
         `HEAD_WIDTHS`, or None for d_model / n_heads (it may then be impossible, which the widget
         explains; the trait is 0 then); time, the length of the sequence, 1 to 64.
     Errors: ValueError for a start that the controls cannot reach.

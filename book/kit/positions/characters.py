@@ -27,16 +27,16 @@ def character_vocabulary() -> Vocabulary:
 
 
 def python_topics(*, held_out: float = 0.05) -> tuple[str, str]:
-    """Python's reference on its statements and types, cut into a training text and a held-out one.
+    """Python's reference on its statements and types, split into a training and a held-out text.
 
     The topics quote each other at length, so a paragraph that has stood before is left out: none
     stands in both texts. So are characters outside `character_vocabulary`.
 
-    Errors: ValueError for a share `held_out` that is not between 0 and 1.
+    Errors: ValueError for a fraction `held_out` that is not between 0 and 1.
     Source: ours; text: Python Software Foundation.
     """
     if not 0 < held_out < 1:
-        raise ValueError(f"expected held_out between 0 and 1, got {held_out}; it is a share")
+        raise ValueError(f"expected held_out between 0 and 1, got {held_out}; it is a fraction")
     paragraphs = "\n\n".join(topics[name] for name in sorted(topics)).split("\n\n")
     known = set(_ALPHABET)
     text = "\n\n".join(
@@ -57,7 +57,7 @@ def _windows(text: Tensor, length: int, batch_size: int, seed: int) -> Iterator[
 def _next_token(
     model: nn.Module, rows: Int[Tensor, "batch window"]
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-    """The sum of the losses of a model that says each row's next token, and their number."""
+    """The sum of the losses of a model that predicts the next token, and their number."""
     target = rows[:, 1:]
     total = token_loss(model(rows[:, :-1]), target, reduction="sum")
     return total, torch.tensor(target.numel())
@@ -74,7 +74,7 @@ def train_on_text(
     warmup: int = 20,
     seed: int = 0,
 ) -> list[float]:
-    """Teach model(tokens) -> logits to say the next token, on random windows of `length` tokens.
+    """Train model(tokens) -> logits to predict the next token, on windows of `length` tokens.
 
     It is `lib.training.train` with a cosine schedule. Returns: the loss of every step.
     Errors: ValueError for a text that is not longer than a window; those of `train`.

@@ -3,11 +3,11 @@ const NAMES = { sinusoidal: "Sinusoidal", learned: "Learned", rotary: "Rotary", 
 const WHAT = {
   sinusoidal: "What is added to the embedding at each position.",
   learned: "What is added to the embedding at each position, before any training: random rows.",
-  rotary: "A query of ones, turned by its position; queries and keys are turned alike.",
+  rotary: "A query of ones, rotated by its position; queries and keys are rotated in the same way.",
   alibi: "What is added to the scores of this head, before the softmax.",
 };
 
-/** What the scheme makes of each position: (time x width); of ALiBi, the bias (query x key). */
+/** What the scheme makes of each position: (time x d_model); of ALiBi, the bias (query x key). */
 function table({ scheme, d_model: d, length, base, head }, nHeads) {
   if (scheme === "sinusoidal") return math.sinusoidal(length, d, base);
   if (scheme === "learned") {
@@ -84,7 +84,7 @@ export default {
       });
       const scheme = controls.choice(w, "scheme", {
         label: "Scheme", options: Object.entries(NAMES) });
-      const width = controls.slider(w, "d_model", { label: "Width d_model" });
+      const width = controls.slider(w, "d_model", { label: "Dimension d_model" });
       const length = controls.slider(w, "length", { label: "Positions" });
       const base = controls.slider(w, "base", { label: "Base", format: long });
       const head = controls.slider(w, "head", { label: "Head",
@@ -131,9 +131,9 @@ export default {
         turn.hidden = !shown;
         noTurn.hidden = shown;
         noTurn.textContent = kind === "alibi"
-          ? "ALiBi has no vectors for positions: it only makes distant keys lose."
-          : `With ${d} entries the last sine has no cosine, so no turn moves it on: M_k needs an `
-            + "even width.";
+          ? "ALiBi has no vectors for positions: it only lowers the scores of distant keys."
+          : `With ${d} entries the last sine has no cosine, so no rotation moves it on: M_k needs `
+            + "an even dimension.";
         if (!shown) return null;
         const target = rows[p + k];
         const moved = shifted(rows[p], k, b, kind);
@@ -159,10 +159,10 @@ export default {
         put(turned, { cx: at(to)[0], cy: at(to)[1] });
         put(actual, { x: at(end)[0] - 8.5, y: at(end)[1] - 8.5 });
         const held = gap < 1e-9;
-        dial.setAttribute("aria-label", `Pair ${i} at position ${p}, turned by ${short(k * rate)} `
+        dial.setAttribute("aria-label", `Pair ${i} at position ${p}, rotated by ${short(k * rate)} `
           + `radians, ${held ? "meets" : "misses"} the pair at position ${p + k}`);
         const two = (row) => `(${short(row[2 * i])}, ${short(row[2 * i + 1])})`;
-        const entries = [["● at p", two(rows[p])], ["◉ turned, M_k applied", two(moved)],
+        const entries = [["● at p", two(rows[p])], ["◉ rotated, M_k applied", two(moved)],
           ["□ at p + k", two(target)], ["turn k·w", `${short(k * rate)} rad`],
           ["wavelength", `${long((2 * Math.PI) / rate)} positions`],
           ["largest gap, all pairs", held ? `✓ ${minus(gap.toExponential(0))}`
@@ -201,7 +201,7 @@ export default {
         for (const [{ element, input }, off] of [[width, alibi], [head, !alibi],
           [base, alibi || kind === "learned"]]) [element.hidden, input.hidden] = [off, off];
         width.element.querySelector("label").textContent =
-          kind === "rotary" ? "Width d_k" : "Width d_model";
+          kind === "rotary" ? "Dimension d_k" : "Dimension d_model";
         position.limits(0, n - 1);
         pair.limits(0, Math.floor(even / 2) - 1);
 
@@ -221,7 +221,7 @@ export default {
           mark.hidden = row >= n || (mark === there && alibi);
         });
         what.textContent = WHAT[kind] + (even === state.d_model ? ""
-          : ` It turns pairs, so ${state.d_model} entries will not do; shown for ${even}.`);
+          : ` It rotates pairs, so ${state.d_model} entries will not do; shown for ${even}.`);
         drawCurve(own, seen);
         const held = drawTurn(own, rows);
         w.say(`${NAMES[kind]}, ${n} positions. ${held === null ? noTurn.textContent

@@ -13,13 +13,13 @@ BASES = (10, 100, 1000, 10_000, 100_000, 1_000_000)
 
 
 class PositionExplorer(BookWidget):
-    """Turn scheme, width, length and base; see the encoding, scores by offset, and M_k at work.
+    """Set scheme, dimension, length and base; see the encoding, scores by offset, and M_k at work.
 
     The browser computes everything, with the formulas of `lib.positions`. A learned table is shown
     before training: random rows. Rotary is shown on a vector of ones, ALiBi for eight heads.
 
     Args: scheme, one of `SCHEMES`; d_model, one of `WIDTHS` (rotary: of those that are even, as
-        width d_k); length, 2 to 64 positions; base, one of `BASES`; position and shift, below 64;
+        d_k); length, 2 to 64 positions; base, one of `BASES`; position and shift, below 64;
         pair, the pair of entries to watch; head, 1 to 8, for ALiBi.
     Errors: ValueError for a start that the controls cannot reach.
     Source: Attention Is All You Need, section 3.5, made to move.

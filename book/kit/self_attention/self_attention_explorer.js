@@ -135,10 +135,10 @@ export default {
       const sentence = controls.text(w, "sentence", {
         label: "Sentence", hint: `Known words: ${Object.keys(known).join(", ")}`, parse });
       const sizes = ui.h("div", { class: "sa-sizes" },
-        [["n_tokens", "Tokens"], ["width", "Width"], ["spread", "Spread"], ["seed", "Draw"]]
+        [["n_tokens", "Tokens"], ["width", "Dimension"], ["spread", "Spread"], ["seed", "Draw"]]
           .map(([which, label]) => controls.slider(w, which, { label }).element));
       const toggles = ui.row(
-        controls.toggle(w, "scaled", { label: "Divide by √width" }).element,
+        controls.toggle(w, "scaled", { label: "Divide by √dimension" }).element,
         controls.toggle(w, "causal", { label: "Causal mask" }).element,
         controls.toggle(w, "positions", { label: "Add positions" }).element);
       const [query, key] = [["query", "Query (row)"], ["key", "Key (column)"]].map(

@@ -24,11 +24,11 @@ class SelfAttentionExplorer(BookWidget):
 
     Args: words, the embedding of each known word, 2 to 512 numbers from -2 to 2, as many for each
         (up to 8 can be changed in the page); sentence, 1 to 64 of these words; random, (tokens,
-        width) to begin with random vectors, a width of `WIDTHS`, None to begin with the sentence;
-        spread, their standard deviation, of `SPREADS`; seed, which draw; scaled, whether the
-        scores are divided by sqrt(width); causal, whether a token sees itself and earlier ones
-        only; positions, whether they are added; query, key and entry (of the output), the places
-        whose arithmetic is spelt out first.
+        dimension) to begin with random vectors, of a dimension in `WIDTHS`, None to begin with the
+        sentence; spread, their standard deviation, of `SPREADS`; seed, which draw; scaled, whether
+        the scores are divided by sqrt(dimension); causal, whether a token attends to itself and
+        earlier ones only; positions, whether they are added; query, key and entry (of the output),
+        the places whose arithmetic is spelt out first.
     Errors: ValueError for a word that is not known, or vectors or sizes that do not fit.
     Source: Attention Is All You Need, section 3.2.1, made to move.
     """
@@ -92,7 +92,7 @@ class SelfAttentionExplorer(BookWidget):
 
     def summary(self) -> str:
         if self.source == "random":
-            return f"SelfAttentionExplorer: {self.n_tokens} random tokens of width {self.width}"
+            return f"SelfAttentionExplorer: {self.n_tokens} random tokens of dimension {self.width}"
         return f"SelfAttentionExplorer: {self.sentence!r}"
 
     def static_html(self) -> str:

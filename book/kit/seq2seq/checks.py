@@ -51,7 +51,7 @@ def check_last_states(pick: Callable[[Tensor, Tensor], Tensor]) -> Steps:
 
 @check("shift right")
 def check_shift_right(shift: Callable[[Tensor], Tensor]) -> Steps:
-    """Check shift(target_out), which makes what the decoder reads from what it must say.
+    """Check shift(target_out), which makes what the decoder reads from what it must predict.
 
     Shapes: target_out (batch, target_time), each row ends with EOS, then PAD; returns the same.
     """
@@ -61,16 +61,16 @@ def check_shift_right(shift: Callable[[Tensor], Tensor]) -> Steps:
     rows = expect_tensor(shift(target_out), (3, 5), like=target_out).tolist()
     i = next((i for i, row in enumerate(rows) if row[0] != BOS), 0)
     yield {
-        "not shifted: the decoder would read at each step the very word that it must say": rows
+        "not shifted: the decoder would read at each step the very word that it must predict": rows
         == said,
         "shifted to the left: each word must come one step later": all(
             row[:-1] == words[1:] for row, words in zip(rows, said, strict=True)
         ),
         f"row {i} starts with {rows[i][0]}, not with BOS, which is {BOS}": rows[i][0] != BOS,
         f"expected {expected[0]} from {said[0]}, got {rows[0]}": rows[0] != expected[0],
-        "EOS must not be read: nothing is to be said after it. In a shorter row it is followed by "
-        "padding, so dropping the last column "
-        "does not remove it; put PAD in its place": any(EOS in row for row in rows),
+        "EOS must not be read: nothing is to be said after it. In a shorter sequence it is "
+        "followed by padding, so dropping the last column does not remove it; "
+        "put PAD in its place": any(EOS in row for row in rows),
         f"expected rows {expected}, got {rows}": rows != expected,
     }
     yield from ("each row starts with BOS", "each word comes one step later", "no EOS is read")

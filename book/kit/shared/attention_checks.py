@@ -1,4 +1,4 @@
-"""Properties that attention must have, whoever wrote it; and loops too plain to be wrong."""
+"""Properties that attention must have, however it is written; and loops too plain to be wrong."""
 
 import math
 from collections.abc import Callable
@@ -61,22 +61,22 @@ def require_attention(
     value: Float[Tensor, "*batch key d_v"],
     *,
     otherwise: str,
-    **widths: int,
+    **dimensions: int,
 ) -> None:
     """Require that `output` is scaled dot-product attention, and tell the well-known mistakes.
 
     Shapes: query (*batch, query, d_k), key (*batch, key, d_k), value (*batch, key, d_v).
-    Args: otherwise, the message for any other mistake; widths, more sizes whose root is taken by
-        mistake, each under its name.
+    Args: otherwise, the message for any other mistake; dimensions, more sizes whose root is taken
+        by mistake, each under its name.
     """
     want = attention_by_loops(query, key, value)
     got = expect_tensor(output, want.shape)
     d_k, products = query.shape[-1], query @ key.mT
     scores = products / d_k**0.5
-    widths |= {"d_v": value.shape[-1], "the number of queries": query.shape[-2]}
-    widths |= {"the number of keys": key.shape[-2]}
+    dimensions |= {"d_v": value.shape[-1], "the number of queries": query.shape[-2]}
+    dimensions |= {"the number of keys": key.shape[-2]}
     scales = {"not divided": 1, "divided by d_k itself": d_k, "multiplied": d_k**-0.5}
-    scales |= {f"divided by the root of {name}": size**0.5 for name, size in widths.items()}
+    scales |= {f"divided by the root of {name}": size**0.5 for name, size in dimensions.items()}
     wrong = {how: (products / scale).softmax(-1) for how, scale in scales.items()}
     root = "divide by the root of d_k, the last axis"
     weights = {f"the scores are {how}; {root}": unlike for how, unlike in wrong.items()}
@@ -135,7 +135,8 @@ def check_attention(attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Steps
 def check_weights(
     weights: Float[Tensor, "*batch query key"], mask: Bool[Tensor, "..."] | None = None
 ) -> Steps:
-    """Check attention weights: none negative, 0 where masked, rows that sum to 1 (0 without keys).
+    """Check attention weights: none negative, 0 where masked, rows that sum to 1, or to 0
+    if fully masked.
 
     Shapes: weights (*batch, query, key); mask broadcasts to them.
     """

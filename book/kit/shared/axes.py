@@ -201,7 +201,7 @@ def plot_by_length(
     ylabel: str = "translated exactly",
     axes: Axes | None = None,
 ) -> Axes:
-    """Draw a share from 0 to 1 against the length of the source, one line for each curve.
+    """Draw an accuracy from 0 to 1 against the length of the source, one line for each curve.
 
     Empty bins are left out. Errors: ValueError for curves whose bins differ.
     """
@@ -249,7 +249,8 @@ def plot_masks(
     *,
     per_row: int = PANELS,
 ) -> Axes:
-    """Draw masks, or maps of who feels whom, side by side: filled = True, a cross = False.
+    """Draw boolean matrices side by side: filled = True, a cross = False. They are masks, or
+    they say which output depends on which input.
 
     Positions are numbered from 0 unless labels are given, which then hold for all panels.
 

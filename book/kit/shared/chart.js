@@ -122,27 +122,36 @@ const chart = (() => {
    * Lines over an axis. Options: title and description (for those who cannot see it), x and y as
    * { label, min, max, ticks: [[value, text]] } (without ticks it finds round ones), height,
    * points (draw a mark at each point; default for up to 30 points).
-   * Returns { element, update([{ name, points: [[x, y]] }], { x, y, description }), mark(x) }.
+   * A series may have a spread, [[x, low, high]], drawn as upright strokes. Behind the series stand
+   * `pale` lines, each a list of points, and an `edge`, { x, text }: what lies right of it is other.
+   * Returns { element, update([{ name, points: [[x, y]], spread }],
+   * { x, y, description, pale, edge }), mark(x) }.
    */
   function lines({ title, description = "", x, y, height = 240, points: withMarks }) {
     const svg = h("svg", { role: "img", class: "bw-lines" });
     const legend = h("div", { class: "bw-legend", "aria-hidden": "true" });
     const element = h("figure", { class: "bw-figure" }, legend, svg);
-    let held = { series: [], x, y, description, at: null };
+    let held = { series: [], x, y, description, at: null, pale: [], edge: null };
 
     function paint() {
       const width = Math.max(240, element.clientWidth || 480);
-      const box = { left: 46, right: width - 14, top: 12, bottom: height - 44 };
+      const box = { left: 46, right: width - 14, top: held.edge ? 24 : 12, bottom: height - 44 };
       const px = (value) => box.left
         + ((value - held.x.min) / (held.x.max - held.x.min || 1)) * (box.right - box.left);
       const py = (value) => box.bottom
         - ((value - held.y.min) / (held.y.max - held.y.min || 1)) * (box.bottom - box.top);
       const text = (left, down, words, attributes = {}) =>
         h("text", { x: left, y: down, text: words, ...attributes });
+      const along = (points) =>
+        points.map(([a, b], k) => `${k ? "L" : "M"}${px(a)} ${py(b)}`).join("");
       svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
       svg.setAttribute("height", height);
       svg.replaceChildren(
         h("title", { text: title }), h("desc", { text: held.description }),
+        ...(held.edge === null ? [] : [
+          h("rect", { class: "bw-beyond", x: px(held.edge.x), y: box.top,
+            width: box.right - px(held.edge.x), height: box.bottom - box.top }),
+          text(box.right, box.top - 8, held.edge.text, { "text-anchor": "end" })]),
         ...ticksOf(held.y, 4).flatMap(([value, label]) => [
           h("line", { class: "bw-grid", x1: box.left, x2: box.right, y1: py(value), y2: py(value) }),
           text(box.left - 8, py(value) + 4, label, { "text-anchor": "end" })]),
@@ -153,11 +162,13 @@ const chart = (() => {
         ...(held.at === null ? [] : [
           h("line", { class: "bw-at", x1: px(held.at), x2: px(held.at), y1: box.top,
             y2: box.bottom })]),
-        ...held.series.map(({ points }, i) => {
+        ...held.pale.map((points) => h("path", { class: "bw-pale", d: along(points) })),
+        ...held.series.map(({ points, spread = [] }, i) => {
           const marks = withMarks ?? points.length <= 30;
           return h("g", { class: `bw-series bw-series-${(i % 4) + 1}` },
-            h("path", { class: "bw-line",
-              d: points.map(([a, b], k) => `${k ? "L" : "M"}${px(a)} ${py(b)}`).join("") }),
+            spread.map(([a, low, high]) => h("line", { class: "bw-spread",
+              x1: px(a), x2: px(a), y1: py(low), y2: py(high) })),
+            h("path", { class: "bw-line", d: along(points) }),
             points.filter(([a]) => marks || a === held.at).map(([a, b]) => {
               const mark = MARKS[i % 4](px(a), py(b));
               mark.classList.add("bw-mark");

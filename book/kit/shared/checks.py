@@ -6,8 +6,8 @@ yields tables of faults to look for, and each property once it has been shown. C
 and, for a known mistake, what it means. A `Property` of a whole model never raises: calling it
 gives a `Finding`, so that one broken model can be asked them all.
 
-A check never compares with stored random numbers: it tests a property, or copies weights into a
-reference. Random inputs, closeness, expected types and shapes stand here, once."""
+A check never compares with stored random numbers: it tests a property, or copies parameters into
+a reference. Random inputs, closeness, expected types and shapes stand here, once."""
 
 import contextlib
 import functools
@@ -49,7 +49,9 @@ class Report:
 
     def __repr__(self) -> str:
         lines = "\n".join(f"  ok  {line}" for line in self.held)
-        return f"{self.name}: all {len(self.held)} properties hold\n{lines}"
+        count = len(self.held)
+        said = "the property holds" if count == 1 else f"all {count} properties hold"
+        return f"{self.name}: {said}\n{lines}"
 
 
 def check(name: str) -> Callable[[Callable[..., Steps]], Callable[..., Report]]:
@@ -400,7 +402,7 @@ def gap(one: Tensor, other: Tensor) -> float:
 
 @torch.no_grad()
 def stir(module: nn.Module) -> None:
-    """Move every parameter a little, so that no gain is 1 and no bias 0 as in a fresh module."""
+    """Move every parameter a little, so that no scale is 1 and no bias 0 as in a fresh one."""
     draw = torch.Generator().manual_seed(0)
     for parameter in module.parameters():
         parameter.add_(0.1 * torch.randn(parameter.shape, generator=draw).to(parameter))

@@ -15,6 +15,34 @@ const controls = (() => {
     return input;
   }
 
+  /**
+   * Lets a pointer drag a node of a drawing, by the part that has the class bw-grip, wherever on it
+   * the pointer is: `move(left, down)` gets where its middle is to be, as shares of the drawing.
+   */
+  function draggable(node, move) {
+    let off = null; // from the pointer to the middle of the grip, while it is held
+    const follow = (event) => {
+      const box = node.ownerSVGElement.getBoundingClientRect();
+      move((event.clientX + off[0] - box.left) / box.width,
+        (event.clientY + off[1] - box.top) / box.height);
+    };
+    node.classList.add("bw-handle");
+    node.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0) return;
+      const grip = node.querySelector(".bw-grip").getBoundingClientRect();
+      off = [grip.left + grip.width / 2 - event.clientX, grip.top + grip.height / 2 - event.clientY];
+      event.preventDefault(); // no selection of text; and so the focus comes by hand
+      node.focus({ preventScroll: true });
+      node.setPointerCapture(event.pointerId);
+      node.addEventListener("pointermove", follow);
+    });
+    // Chromium does not heed touch-action within a drawing: it would scroll after the first moves
+    node.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false });
+    for (const end of ["pointerup", "pointercancel"]) {
+      node.addEventListener(end, () => node.removeEventListener("pointermove", follow));
+    }
+  }
+
   function field(w, key, label, input, { value, note } = {}) {
     input.id = freshId();
     input.dataset.key = key;
@@ -121,5 +149,5 @@ const controls = (() => {
     return { input, element: field(w, key, label, input, { note }) };
   }
 
-  return { slider, steady, select, choice, toggle, text };
+  return { slider, steady, draggable, select, choice, toggle, text };
 })();

@@ -137,7 +137,7 @@ def whole(value: Any, where: str, low: int = 1, high: int | float = math.inf) ->
 def number(
     value: Any, where: str, low: int | float = 0, high: int | float = 1, *, digits: int = 3
 ) -> float:
-    """A number from `low` to `high`, rounded; without them a share."""
+    """A number from `low` to `high`, rounded; without them a fraction."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     found = round(value, digits) if is_number and abs(value) < LARGEST else math.nan
     if not low <= found <= high:
@@ -181,7 +181,7 @@ def listed(check: Check, **size: Any) -> Check:
 
 
 def tokens(value: Any, where: str, least: int = 1) -> list[str]:
-    """A list of tokens, not uncut text."""
+    """A list of tokens, not a text."""
     return items(value, where, text, least=least)
 
 

@@ -63,15 +63,8 @@ const math = (() => {
     return sum;
   }
 
-  /** Root of the sum of squares of diag(a) - a a^T, the Jacobian of a softmax with weights a. */
-  function softmaxGradient(row) {
-    let [squares, cubes] = [0, 0];
-    for (const weight of row) {
-      squares += weight * weight;
-      cubes += weight * weight * weight;
-    }
-    return Math.sqrt(Math.max(0, squares - 2 * cubes + squares * squares));
-  }
+  /** The sum of a (1 - a), the trace of the Jacobian of a softmax with weights a. */
+  const sensitivity = (row) => row.reduce((sum, weight) => sum + weight * (1 - weight), 0);
 
   /** A mask (query x key) from a rule (i, j) -> true where query i may attend to key j. */
   const maskOf = (queries, keys, rule) =>
@@ -193,7 +186,7 @@ const math = (() => {
     Array.from({ length: rows }, () => Array.from({ length: columns }, () => draw()));
 
   return {
-    dot, transpose, matmul, linear, softmax, entropy, softmaxGradient, paddingMask, causalMask,
+    dot, transpose, matmul, linear, softmax, entropy, sensitivity, paddingMask, causalMask,
     windowMask, combineMasks, influence, attention, layerNorm, sinusoidal, argmax, uniform, normal,
     matrix,
   };

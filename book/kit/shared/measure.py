@@ -90,10 +90,10 @@ def median_seconds(
 
 
 def longest_chain(output: Tensor) -> int:
-    """Count the matrix products and convolutions that had to wait for one another.
+    """Count the matrix multiplications and convolutions that had to wait for one another.
 
     It follows autograd's graph from `output` back to its inputs: of all ways, the one with the most
-    products on it. Two products that could run side by side lie on different ways.
+    multiplications on it. Two that could run side by side lie on different ways.
     Errors: ValueError for an output without a graph.
     """
     if output.grad_fn is None:
@@ -187,7 +187,8 @@ def reach(
     """Observe which inputs reach which outputs: True where a gradient arrives.
 
     Shapes: `function` maps (1, n, d) to (1, n, d), in float64. Returns (n, n), rows are outputs.
-        A gradient that happens to be 0 would be missed; with random weights that does not happen.
+        A gradient that happens to be 0 would be missed; with random parameters that does not
+        happen.
     """
     rows = [_gradient(function, n, d, position) for position in range(n)]
     return torch.stack(rows) != 0

@@ -47,15 +47,15 @@ def check_sequence_model(
 
         other = model(another(source, source_vocab), lengths, target_in)
         yield {"the source was changed and the logits were not": same(other, logits)}
-        for place in range(4):
+        for t in range(4):
             changed = target_in.clone()
-            changed[:, place] = another(changed[:, place], target_vocab)
-            seen = ~torch.isclose(model(source, lengths, changed), logits, 0, atol).all(-1).all(0)
+            changed[:, t] = another(changed[:, t], target_vocab)
+            moved = ~torch.isclose(model(source, lengths, changed), logits, 0, atol).all(-1).all(0)
             yield {
-                f"a step before {place} sees token {place}": seen[:place].any(),
-                f"step {place} does not see its token": not seen[place],
+                f"a step before {t} depends on token {t}": moved[:t].any(),
+                f"step {t} does not depend on its token": not moved[t],
             }
-        yield "no step sees a later token, and each sees its own and the source"
+        yield "no step depends on a later token, and each depends on its own and the source"
 
         state, steps = model.start(source, lengths), []
         for token in target_in.unbind(1):
@@ -66,5 +66,5 @@ def check_sequence_model(
 
 
 def another(ids: Int[Tensor, "..."], vocab: int) -> Int[Tensor, "..."]:
-    """Another word in each place, none of them special."""
+    """Another word at each position, none of them special."""
     return EOS + 1 + (ids - EOS).clamp(min=0) % (vocab - EOS - 1)

@@ -9,10 +9,10 @@ from lib.attention import MultiHeadAttention
 
 
 def copy_from_torch(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
-    """Make a layer of ours with the sizes, the type and the weights of torch's own.
+    """Make a layer of ours with the sizes, the type and the parameters of torch's own.
 
-    torch keeps W_Q, W_K and W_V on top of each other in one matrix where the input widths are
-    equal, and apart where they are not.
+    torch keeps W_Q, W_K and W_V on top of each other in one matrix where the input dimensions
+    are equal, and apart where they are not.
 
     Errors: ValueError for bias_kv or zero attention, which the paper does not have.
     Source: torch's documentation.

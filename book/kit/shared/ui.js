@@ -176,7 +176,7 @@ const ui = (() => {
       const url = new URL(location.href);
       const id = this.el.dataset.widget;
       for (const [key, value] of Object.entries(this.snapshot())) {
-        if (value === this.initial[key]) url.searchParams.delete(`${id}.${key}`);
+        if (String(value) === String(this.initial[key])) url.searchParams.delete(`${id}.${key}`);
         else url.searchParams.set(`${id}.${key}`, value);
       }
       url.hash = id;

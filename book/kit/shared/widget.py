@@ -25,7 +25,8 @@ from kit.shared import domain
 
 # Before every module, in this order
 SHARED = ("math.js", "ui.js", "controls.js", "walk.js", "raster.js", "grid.js", "chart.js")
-# A module names the scripts of `parts/` that it needs besides, in a line of its own
+# A module names the scripts that it needs besides, in a line of its own: they lie in `parts/`
+# beside it, or in that of this folder, each with styles of the same name if it has any
 PARTS = re.compile(r"^// Parts: (.+)$", re.MULTILINE)
 MAX_BYTES = 200_000
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -51,7 +52,7 @@ class BookWidget(anywidget.AnyWidget):
     _heard = False  # while the browser's values come in
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Join the shared scripts and the module into one ES module, the styles into one sheet."""
+        """Merge the shared scripts and the module into one ES module, the styles into one sheet."""
         if "_module" in cls.__dict__:  # anywidget makes further subclasses, which inherit the rest
             here = Path(__file__).parent
             if "_folder" not in cls.__dict__:
@@ -59,9 +60,12 @@ class BookWidget(anywidget.AnyWidget):
             module = cls._folder / f"{cls._module}.js"
             named = PARTS.search(module.read_text(encoding="utf-8"))
             parts = named.group(1).split(", ") if named else []
-            scripts = [here / name for name in SHARED]
-            scripts += [*(cls._folder / "parts" / f"{name}.js" for name in parts), module]
-            styles = [here / "base.css", cls._folder / f"{cls._module}.css"]
+            folders = cls._folder, here
+            found = [f / "parts" / f"{name}.js" for name in parts for f in folders]
+            used = [path for path in found if path.is_file()]
+            scripts = [*(here / name for name in SHARED), *used, module]
+            styles = [here / "base.css", *(path.with_suffix(".css") for path in used)]
+            styles.append(cls._folder / f"{cls._module}.css")
             cls._esm = "\n".join(path.read_text(encoding="utf-8") for path in scripts)
             cls._css = "\n".join(p.read_text(encoding="utf-8") for p in styles if p.is_file())
             if "__init__" not in cls.__dict__:

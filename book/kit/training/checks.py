@@ -27,7 +27,7 @@ VOCAB = 13
 
 @check("shift right")
 def check_shift_right(shift: Callable[[list[list[int]]], tuple[Tensor, Tensor]]) -> Steps:
-    """Check shift(sentences) -> (target_in, target_out): what a decoder reads, and what it says.
+    """Check shift(sentences) -> (target_in, target_out): what a decoder reads, and its targets.
 
     Args: sentences are lists of numbers, without BOS and EOS, of different lengths.
     Source: Attention Is All You Need, section 3.1.
@@ -55,16 +55,16 @@ def check_shift_right(shift: Callable[[list[list[int]]], tuple[Tensor, Tensor]])
             special = f"BOS = {BOS}, EOS = {EOS}, PAD = {PAD}"
             require(row == right, f"sentence {b}, {name}: expected {right}, got {row}; {special}")
     yield "the decoder reads BOS, then each token one step late"
-    yield "it must say each token, then EOS"
+    yield "its targets are each token, then EOS"
     yield "the rest is padding, on the right"
 
 
-@check("loss of parts")
+@check("loss of micro-batches")
 def check_loss_of_parts(loss: Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]) -> Steps:
     """Check loss(logits, targets) over several batches: the mean over all their real tokens.
 
-    Args: two lists; logits[k] (batch, time, vocab) and targets[k] (batch, time), whose sizes differ
-    from part to part. Targets are padded with PAD.
+    Args: two lists; logits[k] (batch, time, vocab) and targets[k] (batch, time), whose sizes
+    differ. Targets are padded with PAD.
     """
     targets = [batch.target_out for batch in _parts()[:3]]
     logits = [x.requires_grad_() for x in normals(*((*y.shape, VOCAB) for y in targets))]
@@ -75,17 +75,17 @@ def check_loss_of_parts(loss: Callable[[Sequence[Tensor], Sequence[Tensor]], Ten
     otherwise = f"expected {wanted:.4f}, the mean over all real tokens, got {got:.4f}"
     named = {f"{otherwise}: {meaning}": wrong for meaning, wrong in mistakes.items()}
     require_close(got, wanted, otherwise, named)
-    yield "every real token counts once, in whatever part it stands"
+    yield "every real token counts once, whatever its micro-batch"
 
     with_more = [F.pad(x, (0, 0, 0, 3), value=2.0) for x in logits]
     longer = loss(with_more, [F.pad(y, (0, 3), value=PAD) for y in targets])
     require_close(longer, wanted, "the loss changes when more padding is put behind")
     yield "padding counts nowhere"
 
-    require(got.requires_grad, "no gradient: the loss is cut off from the logits")
+    require(got.requires_grad, "no gradient: the loss is detached from the logits")
     pairs = [torch.autograd.grad(x, logits, allow_unused=True) for x in (got, wanted)]
     for k, (a, b) in enumerate(zip(*pairs, strict=True)):
-        require_close(a, b, f"part {k} gets another gradient than in one big batch")
+        require_close(a, b, f"micro-batch {k} gets another gradient than in one big batch")
     yield "the gradient is that of one big batch"
 
 
@@ -124,16 +124,17 @@ def check_linear_schedule(make: Callable[[int, int], Callable[[int], float]]) ->
 
 @check("accumulation")
 def check_accumulation(loop: Callable[..., object]) -> Steps:
-    """Check loop(model, optimizer, parts, schedule, accumulate): one update for `accumulate` parts.
+    """Check loop(model, optimizer, parts, schedule, accumulate): one update for
+    `accumulate` micro-batches.
 
     Update k has the rate schedule(k), and the gradient of the mean loss over all real tokens of its
-    parts. `parts` is a list of batches, a whole number of updates.
+    micro-batches. `parts` is a list of batches, a whole number of updates.
     """
     parts = _parts()
     for accumulate in (1, 2, 3):
         most, left = len(parts) // accumulate, torch.zeros(())
         updates = _updates(loop, accumulate, most)
-        asked = f"accumulate={accumulate}: expected {most} updates for {len(parts)} parts"
+        asked = f"accumulate={accumulate}: expected {most} updates for {len(parts)} micro-batches"
         require(len(updates) == most, f"{asked}, got {len(updates)}")
         for k, (rate, table, got) in enumerate(updates):
             where = f"accumulate={accumulate}, update {k}"
@@ -155,11 +156,11 @@ def check_accumulation(loop: Callable[..., object]) -> Steps:
                 for meaning, wrong in _mistaken_losses(*losses).items()
             }
             mistakes[f"{told}; that of the update before was not cleared"] = want + left
-            once = "only the last part's is left: clear once per update, before its first part"
+            once = "only the last micro-batch's is left: clear once per update, before the first"
             mistakes[f"{told}; {once}"] = _gradient(_mean_loss(last, losses[1]), table)
             require_close(got, want, told, mistakes)
             left = want
-    yield "one update for so many parts"
+    yield "one update for so many micro-batches"
     yield "the schedule counts updates"
     yield "the gradient is that of one big batch, and nothing is left from the update before"
 
@@ -176,7 +177,7 @@ class _Next(nn.Module):
 
 
 def _updates(loop: Callable[..., object], accumulate: int, most: int) -> list[tuple]:
-    """Run the reader's loop. Of each update: the rate, the weights before it, the gradient."""
+    """Run the reader's loop. Of each update: the rate, the parameters before it, the gradient."""
     model, parts, seen = _Next(), _parts(), list[tuple]()
     optimizer = torch.optim.SGD(model.parameters(), lr=123.0)
 
@@ -201,7 +202,7 @@ def _rate(update: int) -> float:
 
 
 def _parts() -> list[Batch]:
-    """Six batches; of three in a row numbers of sentences, lengths and shares of padding differ."""
+    """Six batches; three in a row differ in sentences, lengths and fractions of padding."""
     generator = torch.Generator().manual_seed(3)
     lengths = ((2, 1), (7, 1, 3, 2, 1), (4, 4, 5)) * 2
     drawn = [
@@ -214,7 +215,7 @@ def _parts() -> list[Batch]:
 def _mean_loss(
     logits: Sequence[Tensor], targets: Sequence[Tensor], ignore_index: int = PAD
 ) -> Tensor:
-    """The mean loss over the real tokens of all parts, joined to one batch."""
+    """The mean loss over the real tokens of all micro-batches, merged into one batch."""
     joined = torch.cat([x.flatten(0, 1) for x in logits]), torch.cat([y.flatten() for y in targets])
     return F.cross_entropy(*joined, ignore_index=ignore_index)
 
@@ -225,9 +226,9 @@ def _mistaken_losses(logits: Sequence[Tensor], targets: Sequence[Tensor]) -> dic
     sentences = means.new_tensor([len(y) for y in targets])
     whole, tokens = _mean_loss(logits, targets), sum(y.count_nonzero() for y in targets)
     return {
-        "the parts' means count alike, so a token of a short part counts more": means.mean(),
-        "the parts' means are added up": means.sum(),
-        "the parts count by their sentences": means @ sentences / sentences.sum(),
+        "the means count alike, so a token of a short micro-batch counts more": means.mean(),
+        "the micro-batches' means are added up": means.sum(),
+        "the micro-batches count by their sentences": means @ sentences / sentences.sum(),
         "padding counts below the line": whole * tokens / sum(y.numel() for y in targets),
         "PAD is taken for a word": _mean_loss(logits, targets, -100),
     }

@@ -64,7 +64,7 @@ export default {
       model,
       el,
       title: "Learning-rate explorer",
-      lead: "Three schedules over one run. Change the numbers, see where each peak stands, and read "
+      lead: "Three schedules over one run. Change the numbers, see where each peak is, and read "
         + "the rate of the chosen schedule at any step.",
     }, (w) => {
       const totals = w.data("totals");

@@ -17,7 +17,7 @@ SCHEDULES = ("paper", "cosine", "constant")
 
 
 class LearningRateExplorer(BookWidget):
-    """Turn the numbers of three schedules; see their curves, their peak, the rate at any step.
+    """Set the numbers of three schedules; see their curves, their peak, the rate at any step.
 
     Args: schedule, "paper", "cosine" or "constant", the one that is read out; d_model, one of
         `D_MODELS`, which the paper's schedule reads; warmup, one of `WARMUPS`, for all three (1 is

@@ -26,25 +26,25 @@ def plot_schedules(schedules: Mapping[str, Schedule], steps: int) -> Axes:
 
 
 def plot_ablations(
-    shares: Mapping[str, float], spread: Mapping[str, Sequence[float]] | None = None
+    fractions: Mapping[str, float], spread: Mapping[str, Sequence[float]] | None = None
 ) -> Axes:
-    """Draw one bar a run, from top to bottom: the share that is right, from 0 to 1.
+    """Draw one bar a run, from top to bottom: the fraction that is right, from 0 to 1.
 
     A dashed line continues the first bar, to compare the others with. `spread` holds other
     measurements of the same runs, drawn as points on the bars.
 
     Returns the Axes. Errors: ValueError for no runs, or a spread of other runs.
     """
-    if not shares:
+    if not fractions:
         raise ValueError("expected at least one run to draw, got none")
     spread = spread or {}
-    if not spread.keys() <= shares.keys():
-        extra = sorted(spread.keys() - shares.keys())
+    if not spread.keys() <= fractions.keys():
+        extra = sorted(spread.keys() - fractions.keys())
         raise ValueError(f"expected points of the runs that are drawn, got {extra}")
-    axes = new_axes(6.4, 0.8 + 0.28 * len(shares))
-    names = list(shares)
-    axes.barh(names, list(shares.values()), color=COLOURS[5], height=0.7)
-    axes.axvline(shares[names[0]], color=GREY, linestyle="--", linewidth=0.9)
+    axes = new_axes(6.4, 0.8 + 0.28 * len(fractions))
+    names = list(fractions)
+    axes.barh(names, list(fractions.values()), color=COLOURS[5], height=0.7)
+    axes.axvline(fractions[names[0]], color=GREY, linestyle="--", linewidth=0.9)
     for name, points in spread.items():
         axes.plot(points, [name] * len(points), "o", color="black", markersize=3.5)
     axes.invert_yaxis()

@@ -36,7 +36,7 @@ COUNTED = (  # sizes that no two terms of a formula share
 
 @check("shift right")
 def check_shift_right(shift: Callable[[Tensor], Tensor]) -> Steps:
-    """Check shift(target_out) -> target_in: BOS, then what is to be said, one step late.
+    """Check shift(target_out) -> target_in: BOS, then the targets, one step late.
 
     Shapes: target_out (batch, time), each row ends with EOS and is filled with PAD; target_in the
         same. What stands where target_out is PAD is not looked at: nobody reads the output there.
@@ -50,10 +50,10 @@ def check_shift_right(shift: Callable[[Tensor], Tensor]) -> Steps:
             right = [BOS, *said[: length - 1]]
             require(
                 given[:length] == right,
-                f"to say {said} the decoder must read {right}, got {given[:length]}: BOS "
-                f"= {BOS}, then at position t what was said at t - 1",
+                f"to predict {said} the decoder must read {right}, got {given[:length]}: BOS "
+                f"= {BOS}, then at position t the target of t - 1",
             )
-    yield from ("BOS comes first", "position t reads what was said at t - 1")
+    yield from ("BOS comes first", "position t reads the target of t - 1")
 
 
 @check("decoder layer")
@@ -82,7 +82,9 @@ def check_decoder_layer(layer: Callable[..., Tensor]) -> Steps:
         added = added + cross(added, memory, mask=mask)
         both = mask & causal_mask(5, 7)
         mistakes = {
-            "a position sees later ones: where is the causal mask of self-attention?": run(None),
+            "a position attends to later ones: where is the causal mask of self-attention?": run(
+                None
+            ),
             "the causal mask is the wrong way round: rows are queries": run(own.T),
             "the padding of the memory is read: pass memory_mask to cross_attention": run(
                 mask=None
@@ -105,9 +107,9 @@ def check_decoder_layer(layer: Callable[..., Tensor]) -> Steps:
             "from x to the memory under memory_mask, then feed-forward, got another output"
         )
         require_close(got, run(), order, mistakes)
-    yield "no position sees a later one"
+    yield "no position depends on a later one"
     yield "the memory is read, its padding is not"
-    yield "equal to the library's layer with the same weights, post-norm and pre-norm"
+    yield "equal to the library's layer with the same parameters, post-norm and pre-norm"
 
 
 @check("forward pass")
@@ -146,10 +148,10 @@ def check_forward(forward: Callable[..., Tensor]) -> Steps:
             "a token of target_in changes earlier logits: "
             "the decoder has no causal mask": not close(run(source, later)[:, :3], got[:, :3]),
             "padding of the source is read: both stacks need the padding mask": read,
-            "no gradient: the logits are cut off from the model": not got.requires_grad,
+            "no gradient: the logits are detached from the model": not got.requires_grad,
         }
         require_close(got, want, f"with {norm}-norm: {hint}")
-    yield from ("no token sees a later one", "padding is not read")
+    yield from ("no logit depends on a later token", "padding is not read")
     yield "the library's logits, post and pre"
 
 

@@ -45,7 +45,7 @@ export default {
       el,
       title: "Forward-pass tracer",
       lead: "Walk a sentence through a trained Transformer, step by step. See the shapes, the maps "
-        + "of every head, and what the model would say if it stopped there.",
+        + "of every head, and what the model would predict if it stopped there.",
     }, (w) => {
       const [sizes, stages, sentences, engine] = ["sizes", "stages", "sentences", "engine"]
         .map((name) => w.data(name));
@@ -60,11 +60,23 @@ export default {
         position: ui.integer(0, longest - 1),
         own: ui.text(),
       });
-      const own = composer.own(w, { engine, stages, number: count,
-        k: sentences[0].guesses.at(-1)[0].length });
+      const options = { stages, longest: engine.max_length,
+        k: sentences[0].guesses.at(-1)[0].length };
+      const own = composer.own(w, { engine, number: count,
+        work: (net, words) => tracing.trace(net, words, options) });
+      const retraced = new Map();
+      /** A stored sentence as the model in the page computes it, so that it has its vectors too. */
+      function retrace(one) {
+        const [net, source] = [own.model(), one.source.slice(0, -1)];
+        if (!net || !source.every((text) => net.source.includes(text))) return one;
+        if (!retraced.has(one)) {
+          retraced.set(one, tracing.trace(net, source, { ...options, say: one.said }));
+        }
+        return retraced.get(one);
+      }
       const now = () => {
         const number = w.get("sentence");
-        const one = number < count ? own.retrace(sentences[number]) : own.sentence(w.snapshot());
+        const one = number < count ? retrace(sentences[number]) : own.sentence(w.snapshot());
         if (!one) return null; // the reader's own sentence is not there, or not yet
         const stage = stages[w.get("stage")];
         const tokens = stage.side === "source" ? one.source : one.read;
@@ -121,20 +133,20 @@ export default {
       const behind = arithmetic.panel(own);
       w.onReset(() => { column = null; });
       const said = ui.h("p", { class: "ft-said" });
-      /** What the model says, token by token, with its probability where that is below 90 %. */
+      /** What the model predicts, token by token, with its probability where that is below 90 %. */
       function writing(one) {
         const shares = one.guesses.at(-1).map((row) => row[0][1]);
         const tokens = one.said.flatMap((text, i) => [" ", ui.h("span",
           { class: text === "<eos>" ? "ft-token ft-end" : "ft-token", "--i": i, text },
           shares[i] < 900 && ui.h("small", { text: ` ${percent(shares[i])}` }))]);
-        return [ui.h("span", { class: "bw-label", text: "The model says:" }), ...tokens,
+        return [ui.h("span", { class: "bw-label", text: "The translation:" }), ...tokens,
           one.said.at(-1) !== "<eos>" && " … and no end yet",
           shares.some((share) => share < 900)
             && ui.h("span", { class: "ft-sure", text: " (how sure it is, where below 90 %)" }),
         ].filter(Boolean);
       }
       const reading = ui.h("p", { class: "ft-reading" });
-      const maps = ui.part("The map of this head", head.element, map.element, reading,
+      const maps = ui.part("The attention map of this head", head.element, map.element, reading,
         behind.element);
       let top = 1; // the longest vector of the sentence, so that steps can be compared
       const stream = chart.bars({ label: "Length of each position's vector", max: 1,
@@ -162,7 +174,7 @@ export default {
         }
         const j = column === null ? null : Math.min(column, keys.length - 1);
         map.outline(at, j ?? undefined);
-        const told = behind.show(engine.id ? { stage, config: own.config(), queries: tokens, keys,
+        const told = behind.show(engine.id ? { stage, config: own.model()?.config, queries: tokens, keys,
           vectors: one.vectors?.[stage.name], heads: sizes.n_heads, head: state.head, i: at, j,
           open: causal ? at + 1 : keys.length } : null);
         const best = math.argmax(weights[at]);
@@ -176,7 +188,7 @@ export default {
         const row = one.guesses[number - first][at];
         const said = one.said[at];
         asked.replaceChildren(stage.kind === "project" ? "After " : "If it stopped here, after ",
-          word(one.read[at]), stage.kind === "project" ? " the model says:" : " it would say:");
+          word(one.read[at]), stage.kind === "project" ? " the model predicts:" : " it would predict:");
         guessed.update(row.map(([name, value]) => ({ name, value, current: name === said,
           note: name === said && "said in the end" })));
         return `${asked.textContent} ${row[0][0]}, ${percent(row[0][1])}`;

@@ -4,23 +4,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kit.shared import domain
-from kit.shared.widget import BookWidget, static_table
-from kit.transformer.packing import PackedModel, pack_model
+from kit.shared.model_widget import ModelWidget
+from kit.shared.packing import PackedModel, pack_model
+from kit.shared.widget import static_table
 from kit.transformer.tracing import stages_of, trace_sentence
-from lib.data import Pair, Vocabulary, tokenise
+from lib.data import Pair, Vocabulary
 from lib.transformer import Transformer
 
 SIZES = ("d_model", "n_heads", "d_ff", "n_layers", "source_vocab", "target_vocab", "pre_norm")
 WHOLE = 1000  # weights and probabilities are stored as whole thousandths
-LONGEST = {"longest": 48, "max_length": 60}  # tokens of a reader's source, and of its translation
 
 
-class ForwardTracer(BookWidget):
-    """Walk through a Transformer's forward pass: shapes, maps of every head, and what comes out.
+class ForwardTracer(ModelWidget):
+    """Walk through a forward pass: shapes, attention maps of all heads, and what comes out.
 
     Args: sizes, a mapping with d_model, n_heads, d_ff, n_layers, source_vocab, target_vocab and
         pre_norm (True or False); sentences, a list of mappings, one for each sentence:
-        source, read, said   tokens of the source, of target_in, and what the model says at each
+        source, read, said   tokens of the source, of target_in, and the prediction after each
         maps      by the name of an attention layer: (heads, query, key) weights
         lengths   for each stage of `stages_of`, the length of each position's vector after it
         changes   the same, the length of what the stage adds; empty where it adds nothing
@@ -35,8 +35,6 @@ class ForwardTracer(BookWidget):
     sizes = domain.Fixed()
     stages = domain.Fixed()
     sentences = domain.Fixed()
-    engine = domain.Fixed()
-    own = domain.State("", lambda self, *new: self._known(*new))
     sentence = domain.Whole()
     stage = domain.Whole()
     head = domain.Whole()
@@ -57,27 +55,15 @@ class ForwardTracer(BookWidget):
             domain.refuse("sizes", "a d_model that n_heads divides", got)
         stages = stages_of(sizes["n_layers"], sizes["pre_norm"])
         super().__init__(
+            packed,
+            ready,
             sizes=sizes,
             stages=stages,
             sentences=domain.items(
                 sentences, "sentences", lambda one, where: _sentence(one, where, stages, sizes)
             ),
-            engine=_engine(packed, ready),
             **start,
         )
-        self._packed = packed
-        self.on_msg(self._answer)
-
-    def _known(self, value: Any, name: str) -> str:
-        """The reader's own sentence: words of the model, which there must be, or nothing."""
-        found = tokenise(domain.text(value, name))
-        if value and not self.engine:
-            domain.refuse(name, "no sentence without a model to translate it", repr(value))
-        if value and not 1 <= len(found) <= self.engine["longest"]:
-            domain.refuse(name, f"1 to {self.engine['longest']} words", len(found))
-        if unknown := [token for token in found if token not in self.engine["words"]]:
-            domain.refuse(name, "words of the model", unknown)
-        return value
 
     def limits(self) -> Iterator[tuple[str, int]]:
         count = len(self.sentences)  # the reader's own sentence has the next number
@@ -89,12 +75,6 @@ class ForwardTracer(BookWidget):
         else:
             read = "source" if self.stages[self.stage]["side"] == "source" else "read"
             yield "position", len(self.sentences[self.sentence][read]) - 1
-
-    def _answer(self, _: Any, content: Any, buffers: Any) -> None:
-        """Send the model to a notebook's front end that asks for it; it is not stored there."""
-        if self._packed and content.get("wanted") == self._packed.id:
-            message = {"model": self._packed.id, "header": self._packed.header}
-            self.send(message, buffers=[self._packed.data])
 
     @classmethod
     def from_model(
@@ -145,23 +125,8 @@ class ForwardTracer(BookWidget):
                 one["read"], one["said"], one["guesses"][-1], strict=True
             )
         ]
-        caption = f"What the decoder says after each token, for: {' '.join(one['source'])}"
+        caption = f"What the decoder predicts after each token, for: {' '.join(one['source'])}"
         return static_table(caption, ("it reads", "it says", "probability"), rows)
-
-
-def _engine(packed: PackedModel | None, ready: Sequence[str]) -> dict[str, Any]:
-    """What the page must know of the model before it loads it; nothing without a model."""
-    if packed is None:
-        if ready:
-            domain.refuse("ready", "none without a model to translate", repr(ready))
-        return {}
-    words = packed.header["source_words"]
-    for i, offered in enumerate(ready):
-        unknown = [token for token in tokenise(offered) if token not in words]
-        if unknown or not offered.strip():
-            domain.refuse(f"ready[{i}]", "words of the model", unknown or "an empty sentence")
-    about = {"id": packed.id, "bytes": len(packed.data), "words": words, "ready": list(ready)}
-    return about | LONGEST
 
 
 _sizes = domain.record(**dict.fromkeys(SIZES[:-1], domain.whole), pre_norm=domain.flag)

@@ -78,7 +78,7 @@ def trace_sentence(
 def _passed(
     model: Transformer, inputs: tuple[Tensor, ...], stages: list[dict[str, Any]]
 ) -> list[tuple[Tensor | None, Tensor]]:
-    """For each stage the stream before it, or None where it adds nothing, and after it."""
+    """For each stage the residual stream before it, or None where it adds nothing, and after it."""
     found: dict[str, tuple[Tensor | None, Tensor]] = {}
     hooks = []
 
@@ -104,7 +104,7 @@ def _passed(
 def _guesses(
     model: Transformer, passed: list, stages: list[dict[str, Any]], vocab: Vocabulary, k: int
 ) -> list[list]:
-    """What the projection would say of the decoder's stream after each of its stages."""
+    """What the projection would make of the decoder's residual stream after each stage."""
     guesses = []
     for stage, (_, after) in zip(stages, passed, strict=True):
         if stage["side"] == "source":

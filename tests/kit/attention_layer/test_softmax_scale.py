@@ -20,7 +20,7 @@ from kit.attention_layer.softmax_scale import TEMPERATURES, WIDTHS, SoftmaxScale
         ({"n_keys": 65}, "n_keys: expected a whole number from 2 to 64, got 65"),
         ({"n_keys": True}, "n_keys: expected a whole number from 2 to 64, got True"),
         ({"seed": -1}, "seed: expected a whole number from 0 to 9999, got -1"),
-        ({"curve": "norm"}, "curve: expected one of gradient, entropy, got 'norm'"),
+        ({"curve": "norm"}, "curve: expected one of sensitivity, entropy, got 'norm'"),
     ],
 )
 def test_start_is_one_that_the_controls_can_reach(start, message):
@@ -52,7 +52,7 @@ def test_static_table_agrees_with_torch(n_keys, temperature):
             f"{deviation:g}",
             f"{100 * weights.max():.0f} %",
             f"{torch.special.entr(weights).sum():.2f}",
-            f"{jacobian.norm():.3f}",
+            f"{jacobian.trace():.3f}",
         ]
 
 

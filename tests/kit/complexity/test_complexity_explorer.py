@@ -5,11 +5,11 @@ import re
 import pytest
 
 from kit.complexity.complexity_explorer import (
+    DIMENSIONS,
     LAYERS,
     LENGTHS,
     MEASURES,
     RADII,
-    WIDTHS,
     ComplexityExplorer,
 )
 from tests.helpers import unchecked
@@ -36,7 +36,7 @@ def test_start_is_one_that_the_controls_can_reach(start, message):
 
 def test_every_choice_will_do():
     assert [ComplexityExplorer(n=n).n for n in LENGTHS] == list(LENGTHS)
-    assert [ComplexityExplorer(d=d).d for d in WIDTHS] == list(WIDTHS)
+    assert [ComplexityExplorer(d=d).d for d in DIMENSIONS] == list(DIMENSIONS)
     assert [ComplexityExplorer(radius=r).radius for r in RADII] == list(RADII)
     assert [ComplexityExplorer(measure=m).measure for m in MEASURES] == list(MEASURES)
     assert [ComplexityExplorer(pick=p).pick for p in LAYERS] == list(LAYERS)
@@ -45,7 +45,7 @@ def test_every_choice_will_do():
 def test_static_table_holds_the_costs():
     widget = ComplexityExplorer(96, 64, k=5, radius=4, dilated=True, projections=True)
     html = widget.static_html()
-    assert "n = 96 vectors of width d = 64, projections counted, convolution dilated" in html
+    assert "n = 96 vectors of dimension d = 64, projections counted, convolution dilated" in html
     cells = [int(text.replace(",", "")) for text in re.findall(r"<td>([\d,]+)</td>", html)]
     wanted = [(c.flops, c.memory, c.sequential, c.path) for c in widget.costs().values()]
     assert cells == [number for row in wanted for number in row]

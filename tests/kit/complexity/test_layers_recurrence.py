@@ -4,7 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kit.complexity.layers import CausalConvolution, Recurrence
+from kit.complexity.layers import CausalConvolution, Recurrence, UnchainedRecurrence
+from kit.shared.measure import count_flops, longest_chain
 
 
 def test_recurrence_is_torchs():
@@ -18,6 +19,20 @@ def test_recurrence_is_torchs():
     assert torch.allclose(ours(x), theirs(x)[0], atol=1e-6)
     assert torch.allclose(ours.rounds(x, n - 1), ours(x), atol=1e-6)
     assert not torch.allclose(ours.rounds(x, n - 2), ours(x), atol=1e-6)
+
+
+def test_unchained_recurrence_does_the_same_work_and_waits_for_nothing():
+    torch.manual_seed(0)
+    layer, chained = UnchainedRecurrence(7), Recurrence(7)
+    x = torch.randn(3, 11, 7)
+    convolution = CausalConvolution(7, 2)
+    with torch.no_grad():  # the later of two taps reads the position itself
+        both = torch.stack([layer.from_state.weight, layer.from_input.weight], dim=-1)
+        convolution.convolution.weight.copy_(both)
+    assert torch.allclose(layer(x), torch.tanh(convolution(x)), atol=1e-6)
+    assert count_flops(layer, x) == count_flops(chained, x)
+    x.requires_grad_()
+    assert (longest_chain(layer(x)), longest_chain(chained(x))) == (1, 11)
 
 
 def test_convolution_sees_no_later_position():

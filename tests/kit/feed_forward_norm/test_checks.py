@@ -34,7 +34,7 @@ def test_right_answers_pass():
         (lambda x, g, b, e: centred(x) / (spread(x).sqrt() + e) * g + b, "under the root"),
         (lambda x, g, b, e: centred(x) / spread(x).sqrt() * g + b, "under the root"),
         (lambda x, g, b, e: centred(x) / (spread(x) + e) * g + b, "the root is missing"),
-        (lambda x, g, b, e: x / (spread(x) + e).sqrt() * g + b, "must be taken away"),
+        (lambda x, g, b, e: x / (spread(x) + e).sqrt() * g + b, "must be subtracted"),
         (lambda x, g, b, e: layer_norm(x, g, b, 1e-5).detach(), "under the root"),
         (lambda x, g, b, e: layer_norm(x, g, b, e).detach(), "detached from the inputs"),
         (lambda x, g, b, e: layer_norm(x, torch.ones(5), b, e), "come last"),

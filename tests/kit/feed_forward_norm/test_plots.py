@@ -37,10 +37,14 @@ def test_depth():
 
 
 def test_seeds_are_a_mean_and_a_band():
-    axes = plot_seeds({"pre": [[3.0, 1.0, 2.0], [5.0, 3.0, 0.0]]}, window=2)
-    assert list(axes.lines[0].get_xdata()) == [2, 3]
-    assert list(axes.lines[0].get_ydata()) == [3.0, 1.5]  # of 2 and 4, and of 1.5 and 1.5
+    runs = {"pre": [[3.0, 1.0, 2.0], [5.0, 3.0, 0.0]]}
+    axes = plot_seeds(runs, every=50, baseline=("blind", 1.7))
+    assert list(axes.lines[0].get_xdata()) == [50, 100, 150]
+    assert list(axes.lines[0].get_ydata()) == [4.0, 2.0, 1.0]
     band = axes.collections[0].get_paths()[0].vertices[:, 1]
-    assert (band.min(), band.max()) == (1.5, 4.0)
-    with pytest.raises(ValueError, match="at least 5 losses of 'pre', got 3"):
-        plot_seeds({"pre": [[3.0, 1.0, 2.0]]}, window=5)
+    assert (band.min(), band.max()) == (0.0, 5.0)
+    assert set(axes.lines[1].get_ydata()) == {1.7}
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["pre"]
+    assert [text.get_text() for text in axes.texts] == ["blind"]
+    with pytest.raises(ValueError, match="shorter"):
+        plot_seeds({"pre": [[3.0, 1.0], [2.0]]}, every=50, baseline=("blind", 1.7))

@@ -13,15 +13,15 @@ from kit.shared.checks import Finding
 # By name: all properties that fail, in the order of the table. "*" stops wherever it is run.
 CAUGHT = {
     "RootOfHeads": "spread, copied",
-    "RootOfWidth": "spread, copied",
-    "EveryAxisTurned": "*",
+    "RootOfDModel": "spread, copied",
+    "EveryAxisTransposed": "*",
     "SoftmaxOverQueries": "weights, future, padding, stepwise, copied",
     "SoftmaxOverBatch": "weights, padding, alone, copied",
     "HeadsOnSlices": "count, copied",
     "HeadsByReshape": "future, padding, stepwise, copied",
     "WideHeads": "count, copied",
-    "OutputTurned": "sizes, copied",
-    "InvertedMask": "weights, future, padding, felt, order, stepwise, copied",
+    "OutputTransposed": "sizes, copied",
+    "InvertedMask": "weights, future, padding, depends, order, stepwise, copied",
     "MaskedAfterSoftmax": "weights, future, padding, stepwise, copied",
     "MinusBillion": "weights, half",
     "MinusInfinity": "weights",
@@ -94,7 +94,7 @@ def test_every_broken_class_and_function_has_a_record():
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_record_says_all_that_the_page_shows(mistake):
     text = (mistake.title, mistake.group, mistake.source, mistake.looks, mistake.why)
-    assert all(len(part) > 2 for part in (*text, mistake.mended)[1:])
+    assert all(len(part) > 2 for part in (*text, mistake.fixed)[1:])
     assert mistake.looks.endswith(".")
     assert mistake.why.endswith(".")
     code = mistake.code()
@@ -109,7 +109,7 @@ def test_names_and_pieces_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"expected the name of a mistake.*got 'Nothing'"):
         find_mistake("Nothing")
     with pytest.raises(ValueError, match="expected a mistake in a model, got the function bleu"):
-        find_mistake("bleu_turned").make(29, 23)
+        find_mistake("bleu_swapped").make(29, 23)
 
 
 def test_the_code_on_the_page_shows_what_is_wrong():
@@ -117,10 +117,10 @@ def test_the_code_on_the_page_shows_what_is_wrong():
 
 
 def test_a_mistake_makes_a_model_that_is_broken_in_one_place():
-    model = find_mistake("RootOfWidth").make(29, 23, d_model=12, n_heads=2, d_ff=5)
+    model = find_mistake("RootOfDModel").make(29, 23, d_model=12, n_heads=2, d_ff=5)
     layer = model.decoder["layers"][0]["cross_attention"].sublayer
     assert type(model) is Specimen
-    assert type(layer) is find_mistake("RootOfWidth").broken
+    assert type(layer) is find_mistake("RootOfDModel").broken
     assert model.config.d_model == 12
     assert type(find_mistake("NoTargetMask").make(29, 23)) is NoTargetMask
     assert find_mistake("NoTargetMask").attention is PlainAttention

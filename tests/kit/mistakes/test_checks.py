@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from kit.mistakes.checks import (
+    check_fixed_layer,
+    check_fixed_map,
+    check_fixed_positions,
     check_leak_finder,
-    check_mended_layer,
-    check_mended_map,
-    check_mended_positions,
 )
 from kit.shared.checks import CheckFailed
 from tests.paths import ROOT
@@ -20,25 +20,25 @@ from tests.paths import ROOT
 RIGHT = runpy.run_path(str(ROOT / "tests" / "notebooks" / "answers" / "15_mistakes.py"))["RIGHT"]
 
 
-def test_what_is_mended_passes():
-    assert len(check_mended_map(RIGHT["mended_map"][0]).held) == 3
-    assert len(check_mended_layer(RIGHT["MendedLayer"][0]).held) == 4
-    assert len(check_mended_positions(RIGHT["MendedPositions"][0]).held) == 3
+def test_what_is_fixed_passes():
+    assert len(check_fixed_map(RIGHT["fixed_map"][0]).held) == 3
+    assert len(check_fixed_layer(RIGHT["FixedLayer"][0]).held) == 4
+    assert len(check_fixed_positions(RIGHT["FixedPositions"][0]).held) == 3
     assert len(check_leak_finder(RIGHT["finds_leak"][0]).held) == 8
 
 
 @pytest.mark.parametrize(
     ("check", "answer", "message"),
     [
-        (check_mended_map, lambda *_: None, "expected a tensor of weights, got None"),
+        (check_fixed_map, lambda *_: None, "expected a tensor of weights, got None"),
         (
-            check_mended_layer,
+            check_fixed_layer,
             lambda *_: nn.Linear(12, 7),
             r"expected an output of shape \(2, 5, 20\), got \(2, 5, 7\)",
         ),
-        (check_mended_layer, lambda *_: None, "expected a module, got None"),
-        (check_mended_layer, lambda *_: nn.Linear(5, 20), "your function raised RuntimeError"),
-        (check_mended_positions, lambda *_: None, "expected a module, got None"),
+        (check_fixed_layer, lambda *_: None, "expected a module, got None"),
+        (check_fixed_layer, lambda *_: nn.Linear(5, 20), "your function raised RuntimeError"),
+        (check_fixed_positions, lambda *_: None, "expected a module, got None"),
         (check_leak_finder, lambda *_: None, "expected True or False, got None"),
         (check_leak_finder, lambda *_: bool(torch.ones(1)), "a right model: a leak was found"),
     ],

@@ -43,7 +43,7 @@ def weights_of(layer, mask=None, given=None):
     ("kind", "root", "unseen"),
     [
         (broken.RootOfHeads, 3, (9, 3)),  # as many heads as each is wide
-        (broken.RootOfWidth, 12, (12, 1)),  # one head is as wide as the model
+        (broken.RootOfDModel, 12, (12, 1)),  # one head is as wide as the model
     ],
 )
 def test_wrong_root_divides_by_another_size(kind, root, unseen):
@@ -58,10 +58,10 @@ def test_wrong_root_divides_by_another_size(kind, root, unseen):
 
 
 def test_every_axis_turned_stops_unless_all_sizes_are_equal():
-    wrong, right = pair(broken.EveryAxisTurned)
+    wrong, right = pair(broken.EveryAxisTransposed)
     with pytest.raises(RuntimeError):
         wrong(*inputs())
-    wrong, right = pair(broken.EveryAxisTurned, 4, 2)
+    wrong, right = pair(broken.EveryAxisTransposed, 4, 2)
     x = normal(2, 2, 4)  # batch, heads, time and d_k are all 2
     assert wrong(x).shape == right(x).shape
     assert differs(wrong(x), right(x))
@@ -120,14 +120,14 @@ def test_wide_heads_make_the_layer_as_many_times_as_large():
 
 
 def test_output_turned_is_seen_unless_the_matrix_is_symmetric():
-    wrong, right = pair(broken.OutputTurned)
+    wrong, right = pair(broken.OutputTransposed)
     assert wrong(*inputs()).shape == right(*inputs()).shape
     assert differs(wrong(*inputs()), right(*inputs()))
     with torch.no_grad():
         for layer in (wrong, right):
             layer.w_o.weight.copy_(right.w_o.weight + right.w_o.weight.T)
     assert_close(wrong(*inputs()), right(*inputs()), EXACT)
-    wrong, _ = pair(broken.OutputTurned, 12, 3, 20)
+    wrong, _ = pair(broken.OutputTransposed, 12, 3, 20)
     with pytest.raises(RuntimeError):
         wrong(*inputs())
 

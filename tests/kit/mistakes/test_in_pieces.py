@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from kit.mistakes.in_pieces import (
-    bleu_turned,
+    bleu_swapped,
     rates_by_micro_batch,
     smoothed_by_products,
     top_k_tiny_filler,
@@ -43,7 +43,7 @@ def test_what_top_k_cuts_keeps_a_logit_near_0():
 def test_bleu_with_its_arguments_swapped_scores_the_references():
     truth = [[f"w{i}" for i in range(12)], [f"v{i}" for i in range(9)]]
     said = [words[:6] for words in truth]
-    assert bleu_turned(said, truth) == bleu(truth, said).score
-    assert abs(bleu_turned(said, truth) - bleu(said, truth).score) > 1
+    assert bleu_swapped(said, truth) == bleu(truth, said).score
+    assert abs(bleu_swapped(said, truth) - bleu(said, truth).score) > 1
     as_long = [[*words[:-1], "other"] for words in truth]
-    assert bleu_turned(as_long, truth) == pytest.approx(bleu(as_long, truth).score)
+    assert bleu_swapped(as_long, truth) == pytest.approx(bleu(as_long, truth).score)

@@ -12,8 +12,8 @@ from kit.mistakes.in_attention import (
     MaskedAfterSoftmax,
     MinusBillion,
     MinusInfinity,
+    RootOfDModel,
     RootOfHeads,
-    RootOfWidth,
 )
 from kit.mistakes.layer_properties import LayerSubject, fresh, normal
 from kit.mistakes.properties import LAYER, check_attention_layer
@@ -90,8 +90,8 @@ class OneMap(PlainAttention):
 @pytest.mark.parametrize(
     ("make", "number", "message"),
     [
-        (MinusBillion, 1 / 7, "a row without a key is not 0"),
-        (MinusInfinity, math.inf, "a row without a key is not 0"),
+        (MinusBillion, 1 / 7, "a fully masked row is not 0"),
+        (MinusInfinity, math.inf, "a fully masked row is not 0"),
         (MaskedAfterSoftmax, None, "rows do not sum to 1"),
         (WeighsTheHidden, None, "masked keys have weight"),
         (OneMap, math.inf, "expected a map (2, 3, 5, 7), got (2, 5, 7)"),
@@ -106,7 +106,7 @@ def test_weights_names_the_worst_fault(make, number, message):
 def test_spread_is_the_ratio_between_the_sizes():
     """Heads of 8, 32 and 8 in models of 24, 96 and 96; 3, 3 and 12 heads."""
     assert ask("spread", PlainAttention).number == pytest.approx(1, abs=0.3)
-    of_width = ask("spread", RootOfWidth)  # the root of d_k / d_model: 1/3, 1/3, 1/12
+    of_width = ask("spread", RootOfDModel)  # the root of d_k / d_model: 1/3, 1/3, 1/12
     assert (of_width.held, of_width.number) == (False, pytest.approx(2, rel=0.3))
     of_heads = ask("spread", RootOfHeads)  # the root of d_k / heads: 8/3, 32/3, 8/12
     assert (of_heads.held, of_heads.number) == (False, pytest.approx(4, rel=0.3))
@@ -142,7 +142,7 @@ class Forgets(PlainAttention):
 
 def test_copied_sees_a_bias_that_was_forgotten():
     found = ask("copied layer", Forgets, ours)
-    assert (found.held, found.message) == (False, "the same weights give another output")
+    assert (found.held, found.message) == (False, "the same parameters give another output")
     assert found.number > 0.01
     assert ask("copied layer", PlainAttention, ours).held
     assert check_attention_layer(Forgets, only=("copied layer",)) == ()  # nothing to compare

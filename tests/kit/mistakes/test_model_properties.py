@@ -79,7 +79,7 @@ def test_modes_repeat_dropout_and_come_in_order():
         one, other = run(torch.ones(50)), run(torch.ones(50))
         assert torch.equal(one, other)
         seen.append((name, one.min().item()))
-    assert seen == [("in training", 0.0), ("in use", 1.0)]
+    assert seen == [("in training", 0.0), ("at inference", 1.0)]
 
 
 class Says(nn.Module):
@@ -166,12 +166,12 @@ def test_logits_that_are_not_finite_or_have_another_shape_are_counted():
 
 @pytest.mark.parametrize(
     ("kind", "where"),
-    [(NoTargetMask, "in training and in use"), (MaskInTrainingOnly, "in use")],
+    [(NoTargetMask, "in training and at inference"), (MaskInTrainingOnly, "at inference")],
 )
 def test_future_names_the_mode_in_which_it_is_seen(kind, where):
     found = ask("future", kind)
     assert not found.held
-    assert found.message.startswith(f"an earlier logit sees a later token {where}:")
+    assert found.message.startswith(f"an earlier logit depends on a later token {where}:")
 
 
 class MindsWidth(Specimen):
@@ -222,9 +222,9 @@ class DeafToSource(Specimen):
     ("kind", "token"), [(DeafToTarget, "target token 2"), (DeafToSource, "source token 4")]
 )
 def test_felt_names_the_token_that_changes_nothing(kind, token):
-    found = ask("felt", kind)
+    found = ask("depends", kind)
     assert (found.held, found.number) == (False, 0.0)
-    assert found.message.startswith(f"{token} is not felt")
+    assert found.message.startswith(f"{token} changes nothing")
 
 
 def test_order_names_the_side_on_which_it_is_not_felt():
@@ -238,7 +238,7 @@ def test_order_names_the_side_on_which_it_is_not_felt():
 
     found = ask("order", SourceInABag)
     assert not found.held
-    assert found.message.startswith("the order of the source is not felt")
+    assert found.message.startswith("the order of the source changes nothing")
     assert not ask("order", PositionsDropped).held
 
 
@@ -275,7 +275,7 @@ class Leaking(Specimen):
 
 
 def test_a_model_that_remembers_its_batches_is_found():
-    found = check_model(lambda: Leaking(29, 23), 29, 23, only=("repeat", "learns", "felt"))
+    found = check_model(lambda: Leaking(29, 23), 29, 23, only=("repeat", "learns", "depends"))
     assert found.caught == ["repeat", "learns"]
 
 
@@ -393,7 +393,7 @@ def test_copied_sees_a_bias_that_was_forgotten():
     found = ask("copied", Forgets, reference=Specimen.reference)
     assert (found.held, found.message) == (
         False,
-        "the same weights give other logits: look at every formula",
+        "the same parameters give other logits: look at every formula",
     )
     assert ask("copied", Specimen, reference=Specimen.reference).held
 

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from kit.mistakes.in_pieces import (
-    bleu_turned,
+    bleu_swapped,
     rates_by_micro_batch,
     smoothed_by_products,
     top_k_tiny_filler,
@@ -38,7 +38,7 @@ def test_the_librarys_pieces_have_their_properties():
     def smoothed(logits, target):
         return label_smoothed_loss(logits[None, :, 1:], target[None] - 1)
 
-    pieces = {"updates": rates, "forbidden": smoothed, "cut": keep_top_k}
+    pieces = {"updates": rates, "forbidden": smoothed, "removed": keep_top_k}
     pieces["brevity"] = lambda said, truth: bleu(said, truth).score
     for name, piece in pieces.items():
         finding = check_piece(piece, name)
@@ -82,19 +82,19 @@ def test_forbidden_counts_the_loss_and_its_gradient(piece, number, message):
 
 
 def test_cut_gives_the_chance_of_what_was_cut():
-    assert check_piece(lambda logits, k: logits, "cut").number > 0.1
-    tiny = check_piece(top_k_tiny_filler, "cut")
+    assert check_piece(lambda logits, k: logits, "removed").number > 0.1
+    tiny = check_piece(top_k_tiny_filler, "removed")
     assert not tiny.held
-    assert tiny.number > check_piece(lambda logits, k: logits, "cut").number
-    one_too_many = check_piece(lambda logits, k: keep_top_k(logits, k + 1), "cut")
+    assert tiny.number > check_piece(lambda logits, k: logits, "removed").number
+    one_too_many = check_piece(lambda logits, k: keep_top_k(logits, k + 1), "removed")
     assert not one_too_many.held
-    assert check_piece(lambda logits, k: keep_top_k(logits, k - 1), "cut").held
+    assert check_piece(lambda logits, k: keep_top_k(logits, k - 1), "removed").held
 
 
 def test_brevity_gives_the_score():
     right = check_piece(lambda said, truth: bleu(said, truth).score, "brevity")
     assert right.number == pytest.approx(100 * math.exp(-1), abs=0.01)
-    turned = check_piece(bleu_turned, "brevity")
+    turned = check_piece(bleu_swapped, "brevity")
     assert (turned.held, turned.message) == (False, "expected 36.8: swapped?")
     assert turned.number > 37
     assert not check_piece(lambda said, truth: 100.0, "brevity").held

@@ -86,8 +86,8 @@ def test_specimen_is_the_librarys_transformer(kind, sizes):
 def test_step_by_step_gives_what_teacher_forcing_gives(kind):
     model, (source, lengths, target) = specimen(kind), batch()
     state, logits = model.start(source, lengths), []
-    for place, token in enumerate(target.unbind(1)):
-        assert model.place(state) == place
+    for position, token in enumerate(target.unbind(1)):
+        assert model.next_position(state) == position
         one, weights, state = model.step(token, state)
         assert weights is None
         logits.append(one)

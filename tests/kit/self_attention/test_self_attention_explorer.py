@@ -53,7 +53,7 @@ def test_sizes_that_cannot_be_are_refused(settings, message):
 
 def test_random_tokens_are_drawn_in_the_page_and_need_no_data():
     widget = SelfAttentionExplorer(WORDS, "red fox", random=(64, 512), query=63, entry=511)
-    assert repr(widget) == "SelfAttentionExplorer: 64 random tokens of width 512"
+    assert repr(widget) == "SelfAttentionExplorer: 64 random tokens of dimension 512"
     assert len(widget.data_json()) < 1000
 
 

@@ -12,6 +12,7 @@ from kit.shared import attention_checks
 from kit.shared.attention_checks import check_attention
 from kit.shared.checks import (
     CheckFailed,
+    Report,
     check,
     close,
     expect,
@@ -45,6 +46,12 @@ def test_a_check_reports_the_properties_that_it_has_shown():
     )
     assert check_doubling.__doc__ == "Check double(x) = 2 x."
     assert torch.equal(torch.get_rng_state(), before), "the reader's random numbers stay"
+
+
+def test_a_report_of_one_property_is_in_the_singular():
+    assert repr(Report("halving", ("half the input",))) == (
+        "halving: the property holds\n  ok  half the input"
+    )
 
 
 def in_place(x):
@@ -232,6 +239,6 @@ def test_a_root_in_float32_is_no_mistake():
 @pytest.mark.parametrize("training", [True, False])
 def test_a_model_that_fails_is_left_in_its_mode(training):
     model = nn.BatchNorm1d(5).double().train(training)  # each sees all, in training
-    with pytest.raises(CheckFailed, match="may not see"):
+    with pytest.raises(CheckFailed, match="masked for it"):
         check_nothing_leaks(model, X, causal_mask(3))
     assert model.training == training

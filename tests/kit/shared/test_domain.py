@@ -18,8 +18,20 @@ from kit.positions.position_explorer import PositionExplorer
 from kit.self_attention.self_attention_explorer import SelfAttentionExplorer
 from kit.shared import domain
 from kit.training.learning_rate import LearningRateExplorer
+from lib.data import Pair
 from tests.widget_domains import inside, outside, traits
-from tests.widget_samples import ROWS, SAMPLES, bins, hunted, rows_of_families, sentences, traced
+from tests.widget_samples import (
+    ROWS,
+    SAMPLES,
+    bins,
+    hunted,
+    measured,
+    packed,
+    recorded_runs,
+    rows_of_families,
+    sentences,
+    traced,
+)
 
 TRAITS = [(name, trait) for name, make in sorted(SAMPLES.items()) for trait in traits(make())]
 
@@ -197,9 +209,11 @@ def arguments(module):
         "alignment_player": [sentences()],
         "beam_explorer": [{"sample": ROWS}],
         "bottleneck_explorer": [bins()],
+        "bottleneck_runs": [recorded_runs()],
         "bug_hunt": hunted(),
         "families_explorer": [rows_of_families()],
         "forward_tracer": [*traced()],
+        "head_ablation": [packed(), [Pair(("six",), ("six",))], measured()],
         "self_attention_explorer": [words, "red"],
         "tied_softmax": [words, [0, 1], "red"],
     }.get(module, [])

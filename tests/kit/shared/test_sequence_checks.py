@@ -61,9 +61,9 @@ class ForgetsItsState(Seq2Seq):
     [
         (ReadsPadding, "padding in the source is read"),
         (MindsWidth, "other logits alone than in a batch"),
-        (SeesTheFuture, "a step before 1 sees token 1"),
+        (SeesTheFuture, "a step before 1 depends on token 1"),
         (IgnoresTheSource, "the source was changed and the logits were not"),
-        (IgnoresTheTarget, "step 0 does not see its token"),
+        (IgnoresTheTarget, "step 0 does not depend on its token"),
         (ForgetsItsState, "step by step gives other logits"),
     ],
 )

@@ -8,8 +8,8 @@ import torch
 from ext import book_widgets
 from kit.attention_seq2seq.alignment_player import AlignmentPlayer
 from kit.shared import widget as base
+from kit.shared.packing import pack_model
 from kit.transformer.forward_tracer import ForwardTracer
-from kit.transformer.packing import pack_model
 from lib.attention import attention_maps
 from lib.checkpoints import load_published
 from lib.data import Pair, Vocabulary, make_batch, tokenise

@@ -19,6 +19,7 @@ def test_every_part_stands_in_the_picture():
     words = [text.get_text().replace("\n", " ") for text in axes.texts]
     assert words.count("+") == 2 + 2 + 3  # positions on both sides, and each sub-layer
     assert words.count("feed-forward") == 2
+    assert words.count("LN") == 2 + 3  # post-norm: a norm after each sum with a sub-layer
     assert words.count("embedding") == 2
     for part in ("self-attention (causal mask)", "cross-attention (padding mask)", "memory"):
         assert words.count(part) == 1

@@ -209,7 +209,7 @@ WRONG = {
         lambda *inputs: quotient(*inputs, least=1e-9): "the weights of query 3 sum to 0.977",
         no_normalising: "not to 1",
         kernel(lambda q, k, w: squares(q, k) / w**2): "the factor 2 is missing",
-        kernel(lambda q, k, w: squares(q, k) / (2 * w)): "the width is not squared",
+        kernel(lambda q, k, w: squares(q, k) / (2 * w)): "the bandwidth is not squared",
         kernel(lambda q, k, w: squares(q, k).sqrt() / (2 * w**2)): "the distance is not squared",
         kernel(lambda q, k, w: squares(q, k).sqrt() / w): "the kernel is not exp(",
         kernel(lambda q, k, w: (q[:, None] - k).abs().sum(-1) / w): "the kernel is not exp(",

@@ -203,7 +203,7 @@ WRONG = {
         ): "row 0, scores",  # a score of 0 has weight e^0
         lambda scores, mask: filled(
             scores, mask, -1e9
-        ): "an allowed key is all 0",  # uniform in an empty row
+        ): "masked row is all 0",  # uniform in an empty row
         lambda scores, mask: filled(
             scores, mask, -torch.inf
         ): "row 2, scores",  # NaN in an empty row

@@ -272,7 +272,7 @@ WRONG = {
         lambda x, gain, eps: (
             x / (square(x) + eps).sqrt() * gain.mean()
         ): "one number for each feature",
-        lambda x, gain, eps: F.layer_norm(x, x.shape[-1:], gain, eps=eps): "the mean was taken",
+        lambda x, gain, eps: F.layer_norm(x, x.shape[-1:], gain, eps=eps): "mean was subtracted",
         lambda x, gain, eps: (
             x / (x.var(-1, keepdim=True) + eps).sqrt() * gain
         ): "divided by its standard deviation",
@@ -292,11 +292,11 @@ WRONG = {
         ): "0.800 = (d_model - 1)",
         lambda x, gain, eps: x / (square(x) + eps) * gain: "the root is missing",
         lambda x, gain, eps: x / (x.abs().mean(-1, keepdim=True) + eps) * gain: "got 1.013;",
-        lambda x, gain, eps: x / (square(x) + eps).sqrt(): "the gain is missing",  # no gain
-        lambda x, gain, eps: x / (square(x) + eps).sqrt() * (1 + gain): "1 is added to the gain",
+        lambda x, gain, eps: x / (square(x) + eps).sqrt(): "the scale is missing",  # no gain
+        lambda x, gain, eps: x / (square(x) + eps).sqrt() * (1 + gain): "1 is added to the scale",
         lambda x, gain, eps: (
             x / (square(x) + eps).sqrt() + gain
-        ): "with a gain of 1 the mean square of the output must be 1, got 3.987;",
+        ): "with a scale of 1 the mean square of the output must be 1, got 3.987;",
         lambda x, gain, eps: gain / (square(x) + eps).sqrt(): "got 0.031;",  # no x
         lambda x, gain, eps: x * gain / (square(x * gain) + eps).sqrt(): "comes last",
         lambda x, gain, eps: (x / (square(x) + eps).sqrt() * gain).detach(): "no gradient",

@@ -460,7 +460,7 @@ WRONG = {
         self_attention_reads_memory: "got another output",
         mask_inverted: "memory_mask is inverted",
         memory_passed_on: "got another output",
-        without_causal_mask: "a position sees later ones",
+        without_causal_mask: "a position attends to later ones",
         transposed_mask: "wrong way round",
         queries_from_the_memory: "got (3, 7, 12)",
         padding_is_read: "pass memory_mask to cross_attention",

@@ -500,19 +500,19 @@ WRONG = {
     "loss_of_parts": {
         loss_with(
             share=one_count, whole=one_count
-        ): "the parts' means count alike, so a token of a short part counts more",  # mean of means
+        ): "the means count alike, so a token of a short micro-batch counts more",  # mean of means
         loss_with(
             share=one_count, whole=lambda y: 1 / 3
-        ): "the parts' means are added up",  # sum of means or nearly
+        ): "the micro-batches' means are added up",  # sum of means or nearly
         lambda logits, targets: sum(
             map(token_loss, logits, targets)
-        ): "the parts' means are added up",  # sum of means
+        ): "the micro-batches' means are added up",  # sum of means
         loss_with(
             per_place, one_count, one_count
         ): "expected 2.8865, the mean over all real tokens, got 3.0126",  # padding counts
         loss_with(
             share=len, whole=len
-        ): "the parts count by their sentences",  # sentences for tokens
+        ): "the micro-batches count by their sentences",  # sentences for tokens
         loss_with(whole=torch.numel): "padding counts below the line",  # divided by all places
         loss_with(
             per_place, torch.numel
@@ -525,10 +525,10 @@ WRONG = {
         ): "expected 2.8865, the mean over all real tokens, got 2.8599",  # last part only
         loss_with(
             lambda x, y: token_loss(x, y).detach()
-        ): "no gradient: the loss is cut off from the logits",
+        ): "no gradient: the loss is detached from the logits",
         loss_with(
             lambda x, y: token_loss(x, y).item()
-        ): "no gradient: the loss is cut off from the logits",
+        ): "no gradient: the loss is detached from the logits",
         loss_with(
             lambda x, y: token_loss(x.softmax(-1), y)
         ): "expected 2.8865, the mean over all real tokens, got 2.5657",  # softmax twice
@@ -605,8 +605,10 @@ WRONG = {
         ): "the rate is set before the step",  # rate set after the step
         in_parts(
             by_step, lambda part, group: 1 / len(group)
-        ): "the parts' means count alike, so a token of a short part counts more",  # mean of means
-        in_parts(by_step, lambda part, group: 1): "the parts' means are added up",  # sum of means
+        ): "the means count alike, so a token of a short micro-batch counts more",  # mean of means
+        in_parts(
+            by_step, lambda part, group: 1
+        ): "the micro-batches' means are added up",  # sum of means
         in_parts(
             by_step, lambda part, group: 1 / count_tokens(part)
         ): "accumulate=1, update 0: the gradient is not that of one big batch",  # divided twice
@@ -616,11 +618,11 @@ WRONG = {
         in_parts(
             by_step, by_tokens, each=True
         ): "expected 3 updates, got more",  # update for each part
-        in_parts(by_step, by_sentences): "the parts count by their sentences",
+        in_parts(by_step, by_sentences): "the micro-batches count by their sentences",
         loop_on_padding: "PAD is taken for a word",  # padding
         loop_that_eats_the_list: "argument 3 was changed",
         loop_that_clips: "accumulate=1, update 0: the gradient is not that of one big batch",
-        loop_that_clears_each: "clear once per update, before its first part",
+        loop_that_clears_each: "clear once per update, before the first",
         loop_that_marks_padding: "the batches were changed",  # batches changed
         loop_that_clears_too_late: "was it cleared after backward?",
         lambda model, optimizer, parts, schedule, accumulate: (

@@ -402,7 +402,7 @@ WRONG = {
         greedy_with(late_pad=True): "expected [5, 6, 7, 2], got [5, 6, 7, 0]",  # EOS lost
         greedy_with(
             keep=True
-        ): "step 1 got the state before step 0: hand on what `step` returned",  # state not updated
+        ): "step 1 got the state before step 0: pass on what `step` returned",  # state not updated
         greedy_with(more=1): "max_length is 2",  # one too many
         greedy_with(ever=False): "all have ended after four steps",  # ended is forgotten
         greedy_in_the_source: "argument 2 was changed",
@@ -412,7 +412,7 @@ WRONG = {
         ): "expected (batch, time) with a batch of 3",  # (time, batch)
         lambda model, source, *rest: torch.cat(
             (torch.full_like(source[:, :1], BOS), greedy_with()(model, source, *rest)), dim=1
-        ): "BOS is fed and not said: leave it out",  # BOS is said
+        ): "BOS is an input and no output: leave it out",  # BOS is said
         lambda *inputs: F.pad(
             greedy_with()(*inputs), (0, 2)
         ): "all have ended after four steps",  # padded too far
@@ -515,7 +515,7 @@ WRONG = {
         lambda prediction, reference, n: (
             len(grams(prediction, n).keys() & grams(reference, n).keys())
             / len(grams(prediction, n))
-        ): "count each n-gram as often as it stands there, not once",  # kinds, not times
+        ): "count each n-gram as often as it occurs there, not once",  # kinds, not times
         lambda prediction, reference, n: (
             (grams(prediction, n) & grams(reference, n)).total() / grams(reference, n).total()
         ): "swapped? divide by the n-grams of the prediction",  # recall

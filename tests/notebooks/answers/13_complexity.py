@@ -300,7 +300,7 @@ WRONG = {
         ): "expected 3192, got 2604",  # one head of them
         lambda n, d, h: (
             2 * n**2 * d + 8 * n * d**2
-        ): "scores and weighted sum are two products",  # no weighted sum
+        ): "scores and weighted sum are two matrix multiplications",  # no weighted sum
         lambda n, d, h: (
             4 * n**2 * d + 8 * n * d * (d // h)
         ): "expected 3192, got 2184",  # projections of one head
@@ -310,7 +310,7 @@ WRONG = {
         lambda n, d, h: 4 * n**2 * d + 4 * n * d**2: "expected 3192, got 2184",  # projections half
         lambda n, d, h: (
             4 * n**2 * d + 8 * n * d**2 + 5 * h * n**2
-        ): "torch counts matrix products only",  # softmax counted
+        ): "torch counts matrix multiplications only",  # softmax counted
         lambda n, d, h: (
             4 * n**2 * d / 1 + 8 * n * d**2
         ): "expected a whole number",  # no whole number

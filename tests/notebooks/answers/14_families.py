@@ -294,30 +294,28 @@ RIGHT = {
 
 WRONG = {
     "bert_masking": {
-        mixture(
-            mask=1.0, stay=1.0
-        ): "expected 80 % of those asked for to become MASK",  # all masked
+        mixture(mask=1.0, stay=1.0): "expected 80 % of the targets to become MASK",  # all masked
         mixture(
             mask=1.0, stay=1.0, spared=-1
-        ): "PAD, BOS or EOS is asked for or changed: choose among the words",  # special tokens too
+        ): "PAD, BOS or EOS is a target or changed: choose among the words",  # special tokens too
         mixture(
             spared=PAD
-        ): "PAD, BOS or EOS is asked for or changed: choose among the words",  # BOS and EOS too
+        ): "PAD, BOS or EOS is a target or changed: choose among the words",  # BOS and EOS too
         mixture(
             asked=lambda rows, inputs, chosen: rows >= 0
-        ): "expected 15 % of the words to be asked for, got 100.0%",  # asked everywhere
+        ): "expected 15 % of the words as targets, got 100.0%",  # asked everywhere
         mixture(
             asked=lambda rows, inputs, chosen: inputs == MASK
-        ): "a token that is not asked for was changed",  # only what is masked
+        ): "a token that is no target was changed",  # only what is masked
         mixture(
             asked=lambda rows, inputs, chosen: inputs != rows
-        ): "expected 80 % of those asked for to become MASK",  # not those that stay
+        ): "expected 80 % of the targets to become MASK",  # not those that stay
         mixture(
             asked=lambda rows, inputs, chosen: ~chosen
-        ): "a token that is not asked for was changed",  # the others are asked
+        ): "a token that is no target was changed",  # the others are asked
         mixture(
             asked=lambda rows, inputs, chosen: (rows > EOS) & (torch.rand(rows.shape) < 0.15)
-        ): "a token that is not asked for was changed: choose once, then decide among the chosen",
+        ): "a token that is no target was changed: choose once, then decide among the chosen",
         mixture(first=0): "the random words must be numbers from MASK + 1 to n_vocab - 1",
         mixture(
             first=MASK
@@ -325,11 +323,11 @@ WRONG = {
         mixture(more=1): "the random words must be numbers from MASK + 1 to n_vocab - 1",
         mixture(
             share=0.45
-        ): "expected 15 % of the words to be asked for, got 44.9%",  # three times as many
+        ): "expected 15 % of the words as targets, got 44.9%",  # three times as many
         mixture(
             mask=0.1, stay=0.2
-        ): "expected 80 % of those asked for to become MASK",  # shares swapped
-        fates_on_top_of_each_other: "expected 80 % of those asked for to become MASK",  # 72 %
+        ): "expected 80 % of the targets to become MASK",  # shares swapped
+        fates_on_top_of_each_other: "expected 80 % of the targets to become MASK",  # 72 %
         masking_in_place: "argument 1 was changed",
         masking_in_the_rows: "argument 1 was changed",
         same_columns: "the same positions are chosen in each row: draw for each token",
@@ -352,13 +350,13 @@ WRONG = {
         ): "q is not transposed",
         lambda weight, bias: [
             (weight.T.reshape(len(weight), 3, -1)[:, i], bias.chunk(3)[i]) for i in range(3)
-        ]: "q takes every third column: q, k and v stand side by side, one after another",
+        ]: "q takes every third column: q, k and v stand side by side",
         lambda weight, bias: [
             (w, b) for w, b in zip(weight.reshape(3, len(weight), -1), bias.chunk(3), strict=False)
         ]: "the weight of q is not columns 0 to 5 of W, transposed; the order is q, k, v",
         lambda weight, bias: [
             (weight[:, i::3].T, bias[i::3]) for i in range(3)
-        ]: "q takes every third column: q, k and v stand side by side, one after another",
+        ]: "q takes every third column: q, k and v stand side by side",
         lambda weight, bias: thirds(
             weight, bias, (1, 0, 2)
         ): "the weight of q is not columns 0 to 5 of W, transposed; the order is q, k, v",

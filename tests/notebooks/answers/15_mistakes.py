@@ -1,4 +1,4 @@
-"""Answers to the exercises of chapter 15: parts well mended in several styles, and ill mended."""
+"""Answers to the exercises of chapter 15: parts well fixed in several styles, and ill fixed."""
 
 import copy
 import itertools
@@ -572,7 +572,7 @@ def leak_of_the_source(model, source, lengths, target_in):
 
 
 RIGHT = {
-    "mended_map": [
+    "fixed_map": [
         map_by_einsum,
         map_by_nan_to_num,
         map_by_hand,
@@ -583,7 +583,7 @@ RIGHT = {
         map_with(),
         map_with(filler="lowest"),
     ],
-    "MendedLayer": [
+    "FixedLayer": [
         LayerByEinsum,
         LayerByLoop,
         LayerByKernel,
@@ -592,7 +592,7 @@ RIGHT = {
         layer_of_the_library,
         layer_with(),
     ],
-    "MendedPositions": [
+    "FixedPositions": [
         PositionsByLoop,
         PositionsByPairs,
         PositionsByEmbedding,
@@ -607,7 +607,7 @@ RIGHT = {
 }
 
 WRONG = {
-    "mended_map": {
+    "fixed_map": {
         map_with(root=1): "what are the scores divided by?",  # root of n_heads
         map_with(root=2): "what are the scores divided by?",  # root of time
         map_with(root=None): "what are the scores divided by?",  # not divided
@@ -615,8 +615,8 @@ WRONG = {
         map_with(filler=-1e9): "it stops: RuntimeError",  # float16
         map_with(filler=-1e4): "the filler must lie below every score",  # filler not low enough
         map_with(filler=0.0): "rows do not sum to 1",  # filler 0
-        map_with(empty=False): "a row without a key is not 0",  # empty row NaN
-        map_with(filler="lowest", empty=False): "a row without a key is not 0",  # empty row uniform
+        map_with(empty=False): "a fully masked row is not 0",  # empty row NaN
+        map_with(filler="lowest", empty=False): "a fully masked row is not 0",  # empty row uniform
         map_with(flip=True): "masked keys have weight",  # mask turned round
         map_with(fill_after=True): "rows do not sum to 1",
         map_with(
@@ -628,7 +628,7 @@ WRONG = {
         map_that_divides_in_place: "argument 1 was changed",
         map_that_turns_the_mask: "argument 3 was changed",
     },
-    "MendedLayer": {
+    "FixedLayer": {
         layer_with(
             by_reshape=(True, True)
         ): "its heads are split and merged by reshape alone: transpose between",  # split by reshape
@@ -655,10 +655,10 @@ WRONG = {
         OutputBackwards: "your function raised RuntimeError",  # w_o backwards
         OutputOfTheInputsSize: "expected an output of shape (2, 5, 20)",  # d_out
         LayerThatDropsOut: "repeat: the same input gives two outputs",  # drops out
-        LayerThatLooksBack: "copied: the same weights give another output",  # causal
+        LayerThatLooksBack: "copied: the same parameters give another output",  # causal
         LayerIntoItsInput: "an input was changed",
     },
-    "MendedPositions": {
+    "FixedPositions": {
         positions_with(
             table_with(power=lambda c: c)
         ): "shift: no single matrix shifts all positions: sine and cosine of a pair",
@@ -701,10 +701,10 @@ WRONG = {
         ): "a right model with dropout: a leak was found",  # dropout taken for a leak
         leak_with(
             near=True
-        ): "a first position that sees the last but one: no leak was found",  # next token only
+        ): "a first position that attends to the last but one: no leak was found",
         leak_with(
             last=True
-        ): "a first position that sees the last but one: no leak was found",  # last token only
+        ): "a first position that attends to the last but one: no leak was found",
         leak_with(own=1): "a right model: a leak was found",  # the own token
         leak_with(restore=False): "the model was left in another mode",  # mode not restored
         leak_with(

@@ -105,7 +105,7 @@ const arithmetic = (() => {
       const { stage, config, vectors, queries, keys, head, i, j, open } = place;
       if (j === null) {
         body.replaceChildren(ui.h("p", { class: "ft-pair",
-          text: "Choose a cell of the map to see how its weight is computed." }));
+          text: "Choose a cell of the attention map to see how its weight is computed." }));
         return "";
       }
       const pair = [word(queries[i]), " looks at ", word(keys[j]), ` in head ${head + 1}: `];

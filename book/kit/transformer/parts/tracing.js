@@ -46,8 +46,8 @@ const tracing = (() => {
       (vectors[name] ??= { queries: [], keys: seen.keys }).queries.push(...seen.queries);
     }
     const source = words.map((word) => model.source.indexOf(word));
-    const follow = say && ((_, n) => model.target.indexOf(say[n]));
-    const said = transformer.greedy(model, source, say?.length ?? longest, note, follow)
+    const hooks = say ? { note, choose: (_, n) => model.target.indexOf(say[n]) } : { note };
+    const said = transformer.greedy(model, source, say?.length ?? longest, hooks)
       .map((id) => model.target[id]);
     for (const heads of Object.values(maps)) { // a causal map is stored whole, with zeros
       for (const rows of heads) {
