@@ -192,6 +192,22 @@ def every_kit_has_its_chapter(root: Path) -> list[str]:
     ]
 
 
+@rule
+def built_pages_are_read_after_the_build(root: Path) -> list[str]:
+    """The unit tests run before the book is built: only tests/browser may ask for its pages."""
+    problems = []
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        place = path.relative_to(root)
+        marked = any(
+            isinstance(node, ast.Attribute)
+            and (node.attr == "built" and ast.unparse(node.value).endswith("mark"))
+            for node in ast.walk(house.tree_of(path))
+        )
+        if marked and place.parts[1] != "browser":
+            problems.append(f"{place} reads the built book: its place is tests/browser")
+    return problems
+
+
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 
 
@@ -297,6 +313,11 @@ def test_small_house_keeps_the_rule(rule, small):
 
 
 SPOILT = [
+    (
+        built_pages_are_read_after_the_build,
+        append("tests/kit/masking/test_checks.py", "pytestmark = pytest.mark.built"),
+        "tests/kit/masking/test_checks.py reads the built book",
+    ),
     (
         imports_point_down,
         append("book/lib/masks.py", "import kit.shared.axes"),
