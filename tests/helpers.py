@@ -9,6 +9,7 @@ from jaxtyping import config
 from torch import Tensor
 
 from kit.shared.schematic import Schematic
+from lib.transformer import Transformer
 
 
 @contextlib.contextmanager
@@ -70,3 +71,9 @@ def assert_shapes(
         )
         actual = tuple(tensors[name].shape)
         assert shown == actual, f"{name} is shown as {shape}, {shown}, but it is {actual}"
+
+
+def as_packed(model: Transformer) -> Transformer:
+    """The model as the page has it: its parameters through float16 and back."""
+    model.load_state_dict({name: t.half().float() for name, t in model.state_dict().items()})
+    return model.eval()

@@ -11,6 +11,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import torch
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from ext import book_widgets
@@ -52,6 +53,15 @@ def serve(folder: Path) -> tuple[ThreadingHTTPServer, str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server, f"http://127.0.0.1:{server.server_port}"
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """More of torch's threads only wait for each other at these sizes, the more so when busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -16,9 +16,10 @@ from lib.data import BOS, EOS, Pair, Vocabulary, tokenise
 from lib.decoding import greedy
 from lib.transformer import Config, Transformer
 from lib.translation import translation_pairs
+from tests.helpers import as_packed
 from tests.widget_samples import SAMPLES
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("one_thread")]
 READY = ["forty two canadian dollars", "six euros, ninety thai baht, two hours, and ten miles"]
 BUILD = """([header, data]) => { window.net = own.transformer.build({ header,
   data: new DataView(Uint8Array.from(atob(data), (c) => c.charCodeAt(0)).buffer) }); }"""
@@ -30,25 +31,10 @@ LOGITS = """([sources, read]) => sources.map((source, i) => {
 })"""
 
 
-def rounded(model: Transformer) -> Transformer:
-    """The model as the page has it: its weights through float16 and back."""
-    model.load_state_dict({name: t.half().float() for name, t in model.state_dict().items()})
-    return model.eval()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """More of them only wait for each other at these sizes, the more so on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def published():
     model, *vocabs = load_published()
-    return rounded(model), *vocabs
+    return as_packed(model), *vocabs
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +102,7 @@ def test_other_models_compute_too(stage, choice):
     for p in model.parameters():  # gains and biases too, lest a mix-up go unseen
         torch.nn.init.normal_(p, 0.0, 0.7)
     vocabs = [Vocabulary(f"w{i}" for i in range(n - 4)) for n in (29, config.target_vocab or 29)]
-    model = rounded(model)
+    model = as_packed(model)
     page = stage.functions(SAMPLES["forward_tracer"](), "transformer")
     build(page, pack_model(model, *vocabs))
     sources = [torch.randint(4, 29, (n,)).tolist() for n in (1, 2, 13)]

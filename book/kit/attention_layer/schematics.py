@@ -1,9 +1,9 @@
 """The schematics of the chapter: one query among keys, in boxes and in the plane; the layer."""
 
 from functools import partial
-from itertools import pairwise
 
-from kit.shared.schematic import Part, Schematic, below
+from kit.shared.attention_schematic import CELL, attend, projected
+from kit.shared.schematic import Schematic
 
 QUERY, KEYS = (2, 1), ((1, 0), (-1, 2), (1, 1))  # of the example
 
@@ -46,52 +46,14 @@ def q_k_v() -> Schematic:
         "a matrix of its own. Q times K transposed, over the root of d_k, gives a score for each "
         "query and key; softmax makes weights of each row; the weights times V are the output.",
     )
-    grid = partial(s.matrix, cell=13, side="left")
+    grid = partial(s.matrix, cell=CELL, side="left")
     y = grid("$X_Q$", at=(76, 34), rows=2, columns=5, shape=("query", "d_q"))
     x = grid("$X$", at=(266, 34), rows=3, columns=6, shape=("key", "d_x"))
-    q, k, v = (
-        projected(s, f"${letter}$", kind, source, x=middle, d=d)
-        for letter, kind, source, middle, d in (
-            ("Q", "query", y, 76, "d_k"),
-            ("K", "key", x, 201, "d_k"),
-            ("V", "value", x, 331, "d_v"),
-        )
-    )
-    beside = partial(grid, rows=2, columns=3, shape_side="right")
-    product = s.layer("$Q K^T / √d_k$", at=(138, 286), width=180, height=30)
-    scores = beside("scores", at=below(product, 22), shape=("query", "key"))
-    softmax = s.softmax("softmax of each row", at=below(scores, 22), width=180)
-    shade = [[0.2, 0.7, 0.1], [0.5, 0.1, 0.4]]
-    weights = beside("weights", at=below(softmax, 22), shade=shade, shape=("query", "key"))
-    mean = s.layer("weights times $V$", at=(203, 484), width=310, height=30)
-    o = beside("output", at=below(mean, 22), columns=5, kind="value", shape=("query", "d_v"))
-    s.arrow(q, product, kind="query")
-    s.arrow(k, product, kind="key")
-    for one, other in pairwise((product, scores, softmax, weights, mean)):
-        s.arrow(one, other)
-    s.arrow(v, mean, kind="value")
-    s.arrow(mean, o, kind="value")
+    q = projected(s, "Q", "query", y, y=126, columns=4)
+    k = projected(s, "K", "key", x, y=126, columns=4)
+    v = projected(s, "V", "value", x, y=126, columns=5)
+    attend(s, q, k, v, shade=[[0.2, 0.7, 0.1], [0.5, 0.1, 0.4]])
     return s
-
-
-def projected(s: Schematic, text: str, kind: str, source: Part, *, x: int, d: str) -> Part:
-    """The matrix `text` of a shape (its rows, d), made from `source` by a matrix of its own."""
-    rows, columns = 2 if kind == "query" else 3, 5 if kind == "value" else 4
-    (axis, d_in), name = source.shape, text.strip("$")
-    w = s.layer(f"$W^{name}$", at=(x, 126), kind=kind, width=56, shape=(d_in, d))
-    made = s.matrix(
-        text,
-        at=(x, 208),
-        kind=kind,
-        rows=rows,
-        columns=columns,
-        cell=13,
-        side="left",
-        shape=(axis, d),
-    )
-    s.arrow(source, w, path="vhv")
-    s.arrow(w, made, kind=kind)
-    return made
 
 
 def projections() -> Schematic:

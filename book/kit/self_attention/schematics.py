@@ -1,9 +1,9 @@
 """The schematics of the chapter: a sentence that attends to itself; the layer; its blindness."""
 
 from functools import partial
-from itertools import pairwise
 
-from kit.shared.schematic import Part, Schematic, below
+from kit.shared.attention_schematic import CELL, attend, projected
+from kit.shared.schematic import Schematic
 
 WORDS = ("dog", "bites", "man")
 QUERIES = ((0, 0.98), (0.98, 0), (0, 1.96))  # of the example
@@ -70,50 +70,15 @@ def one_layer() -> Schematic:
         "times V are the outputs, one for each word.",
     )
     tokens = s.row(s.token, WORDS, at=(203, 20), step=66)
-    grid = partial(s.matrix, cell=13, side="left", rows=3)
+    grid = partial(s.matrix, cell=CELL, side="left", rows=3)
     x = grid("$X$", at=(203, 86), columns=5, shape=("time", "d_x"), shape_side="right")
     for token in tokens:
         s.arrow(token, x, path="vhv")
-    q, k, v = (
-        made_of(s, x, letter, kind, at=middle, d=d)
-        for letter, kind, middle, d in (
-            ("Q", "query", 76, "d_k"),
-            ("K", "key", 203, "d_k"),
-            ("V", "value", 331, "d_v"),
-        )
-    )
-    square = partial(grid, columns=3, shape=("time", "time"), shape_side="right")
-    product = s.layer("$Q K^T / √d_k$", at=(138, 324), width=180, height=30)
-    scores = square("scores", at=below(product, 20))
-    softmax = s.softmax("softmax of each row", at=below(scores, 20), width=180)
-    weights = square("weights", at=below(softmax, 20), shade=WEIGHTS)
-    mean = s.layer("weights times $V$", at=(203, 540), width=310, height=30)
-    o = grid(
-        "output",
-        at=below(mean, 20),
-        kind="value",
-        columns=2,
-        shape=("time", "d_v"),
-        shape_side="right",
-    )
-    s.arrow(q, product, kind="query")
-    s.arrow(k, product, kind="key")
-    for one, other in pairwise((product, scores, softmax, weights, mean)):
-        s.arrow(one, other)
-    s.arrow(v, mean, kind="value")
-    s.arrow(mean, o, kind="value")
+    q = projected(s, "Q", "query", x, y=162, columns=4)
+    k = projected(s, "K", "key", x, y=162, columns=4)
+    v = projected(s, "V", "value", x, y=162, columns=2)
+    attend(s, q, k, v, shade=[list(row) for row in WEIGHTS])
     return s
-
-
-def made_of(s: Schematic, x: Part, letter: str, kind: str, *, at: int, d: str) -> Part:
-    """The queries, keys or values, with the matrix that makes them of the inputs x."""
-    w = s.layer(f"$W^{letter}$", at=(at, 162), kind=kind, width=56, shape=("d_x", d))
-    s.arrow(x, w, path="vhv")
-    columns = 2 if kind == "value" else 4
-    cells = partial(s.matrix, rows=3, columns=columns, cell=13, side="left", shape=("time", d))
-    made = cells(f"${letter}$", at=(at, 246), kind=kind)
-    s.arrow(w, made, kind=kind)
-    return made
 
 
 def two_orders() -> Schematic:
