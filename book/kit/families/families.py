@@ -29,15 +29,19 @@ MASK_TOKEN, MASK = "<mask>", 4  # the token that stands where one was hidden, an
 BATCH_SIZE = 250  # rows that are worked on together
 
 
-def causal_prefix_mask(prefix: Int[Tensor, " batch"], n: int) -> Bool[Tensor, "batch {n} {n}"]:
+def causal_prefix_mask(
+    prefix: Int[Tensor, " batch"],
+    n: int,
+) -> Bool[Tensor, "batch {n} {n}"]:
     """Let each position attend to the prefix and to all before it.
 
     mask[b, i, j] = j < prefix[b] or j <= i
 
-    It lies between two masks: with prefixes of 0 or 1 it is `causal_mask`, with n it allows all.
+    It lies between two masks: with prefixes of 0 or 1 it is `causal_mask`, with n it
+    allows all.
 
     Shapes: prefix (batch). Returns (batch, query, key) with n queries and n keys.
-    Errors: ValueError for lengths that are not integers, as in `lib.masks.padding_mask`.
+    Errors: ValueError for lengths that are not integers, as in `padding_mask`.
     Source: Raffel et al. 2020, section 3.2.1.
     """
     return padding_mask(prefix, n) | causal_mask(n, device=prefix.device)

@@ -30,7 +30,7 @@ function ask(family, one, t, shown) {
   if (family === "encoder-only") {
     return ending ? { sees: "All of the row.", loss: "Nothing here: ends are never hidden.", said }
       : { sees: `Both sides, with a mask at “${token}”.`,
-        loss: "The token that was masked. In training one token in seven is.", said };
+        loss: "The token that was masked. In training one word in seven is.", said };
   }
   if (family === "encoder-decoder") {
     return inSource

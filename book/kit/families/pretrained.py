@@ -212,19 +212,25 @@ def _norm(ours: str, theirs: str) -> dict[str, str]:
 
 
 class BertEncoder(nn.Module):
-    """An encoder as BERT has it: three embeddings, their norm, then the book's `Encoder`.
+    """BERT's encoder: three embeddings, their norm, then the book's `Encoder`.
 
-    x = LayerNorm(E[token] + P[position] + S[segment]), and post-norm layers on top of it.
+    x = LayerNorm(E[token] + P[position] + S[segment]), then post-norm layers.
 
-    Args: config, of which norm and positions are set here; n_segments, entries of the segment
-        embedding; eps, of every norm; head adds what predicts a masked token, see `logits`.
-    Shapes: tokens (batch, time), lengths (batch), segments (batch, time), 0 everywhere unless
-        given. Returns one vector for each token, (batch, time, d_model).
+    Args: config, of which norm and positions are set here; n_segments, entries of the
+        segment embedding; eps, of every norm; head adds what predicts a masked token,
+        see `logits`.
+    Shapes: tokens (batch, time), lengths (batch), segments (batch, time), 0 everywhere
+        unless given. Returns one vector for each token, (batch, time, d_model).
     Source: Devlin et al. 2019, section 3.
     """
 
     def __init__(
-        self, config: Config, *, n_segments: int = 2, eps: float = 1e-12, head: bool = False
+        self,
+        config: Config,
+        *,
+        n_segments: int = 2,
+        eps: float = 1e-12,
+        head: bool = False,
     ):
         super().__init__()
         d_model = config.d_model
@@ -260,7 +266,7 @@ class BertEncoder(nn.Module):
     def logits(
         self, hidden: Float[Tensor, "batch time d_model"]
     ) -> Float[Tensor, "batch time vocab"]:
-        """Score each token of the vocabulary at each position, from what `forward` returned.
+        """Score each token at each position, from what `forward` returned.
 
         Errors: ValueError for a model without a head.
         Source: Devlin et al. 2019, section 3.1.
@@ -273,7 +279,7 @@ class BertEncoder(nn.Module):
 def mean_pooled(
     hidden: Float[Tensor, "batch time d_model"], lengths: Int[Tensor, " batch"]
 ) -> Float[Tensor, "batch d_model"]:
-    """One vector for a sentence: the mean over its real tokens, made one unit long.
+    """One vector for a sentence: the mean over its real tokens, scaled to length 1.
 
     Source: Reimers and Gurevych 2019, section 3.
     """
