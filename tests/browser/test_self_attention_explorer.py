@@ -1,6 +1,7 @@
 """The self-attention explorer: every number against the library, every control by its effect."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -116,6 +117,48 @@ def test_a_masked_score_says_so(stage):
     assert "masked" in page.locator(".sa-lines").inner_text()
 
 
+def calculated(text: str) -> float:
+    """What a pencil gets from the numbers of a line."""
+    text = re.sub(r" \(the .* smaller terms\)", "", text)
+    text = re.sub(r"√(\d+)", r"math.sqrt(\1)", text)
+    for shown, python in ("−", "-"), ("·", "*"), ("exp", "math.exp"):
+        text = text.replace(shown, python)
+    return eval(text, {"math": math})
+
+
+@pytest.mark.parametrize(
+    "widget",
+    [
+        SelfAttentionExplorer(WORDS, "red fox runs fox", query=1, key=2),
+        SelfAttentionExplorer(WORDS, "red fox away", scaled=True, positions=True, entry=1),
+        SelfAttentionExplorer(WORDS, "red", random=(13, 16), seed=3, query=2, key=2),
+        SelfAttentionExplorer(WORDS, "red", random=(7, 512), spread=0.2, key=5, scaled=True),
+    ],
+    ids=["plain", "positions", "random", "largest"],
+)
+def test_an_equals_sign_stands_where_the_shown_numbers_give_the_shown_result(stage, widget):
+    page = stage.show(widget)
+    lines = list(read_lines(page).values())
+    assert len(lines) == 3
+    for line in lines:
+        *_, left, sign, right = re.split(r" ([=≈]) ", line)
+        number = calculated(right)
+        assert calculated(left) == pytest.approx(number, abs=2e-3)
+        assert (sign == "=") == (f"{calculated(left):.4f}" == f"{number:.4f}"), line
+    exponential, ratio, _ = re.split(r" [=≈] ", lines[1])
+    from_score = calculated(exponential.removesuffix(" / sum over the row"))
+    assert from_score == pytest.approx(calculated(ratio.split(" / ")[0]), rel=1e-4, abs=1e-4)
+
+
+def test_scale_says_where_a_map_goes_below_zero(stage):
+    page = stage.show(SelfAttentionExplorer(WORDS, "red fox runs"))
+    scales = page.locator(".bw-scale")
+    assert [min(values.flatten()) < 0 for values in expected("red fox runs")] == [True, False, True]
+    expect(scales).to_have_text([re.compile(f"^{low}\\d") for low in ("≤ 0", "0", "≤ 0")])
+    page.get_by_label("Sentence").fill("red")
+    expect(scales.first).to_have_text(re.compile(r"^0\d"))
+
+
 # --- by the keyboard --------------------------------------------------------------------------
 
 
@@ -126,7 +169,8 @@ def read_lines(page) -> dict[str, str]:
 
 
 def dashed(value: float) -> str:
-    return f"= {value:.4f}".replace("-", "−")
+    """The end of a line of the arithmetic."""
+    return f" {value:.4f}".replace("-", "−")
 
 
 def test_each_map_is_one_stop_of_the_tab_key(stage):
@@ -159,7 +203,7 @@ def test_every_number_is_spelt_out_by_the_keyboard_alone(stage):
         for i, row in enumerate(values):
             for j, value in enumerate(row):
                 by_key = read_lines(page)
-                shown = float(list(by_key.values())[which].split("= ")[-1].replace("−", "-"))
+                shown = float(list(by_key.values())[which].split(" ")[-1].replace("−", "-"))
                 assert shown == pytest.approx(value.item(), abs=6e-5), (which, i, j)
                 cell = page.locator(".bw-map").nth(which).locator("tbody tr").nth(i).locator("td")
                 if i == j:  # the pointer over another cell, and back

@@ -4,6 +4,14 @@
 const cut = (sentence) => sentence.trim().split(/\s+/).filter(Boolean);
 const fixed = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
 
+/** A number of the arithmetic, as it is shown: with four decimals at most. */
+const rounded = (value) => Number(value.toFixed(4));
+const factor = (value) => String(rounded(value)).replace("-", "−");
+
+/** A result, behind "=" if the numbers shown give its four decimals, else behind "≈". */
+const result = (value, given) =>
+  `${fixed(given, 4) === fixed(value, 4) ? "=" : "≈"} ${fixed(value, 4)}`;
+
 /** The embeddings that the reader changed, as text that fits an address: "word=1,2;word=3,4". */
 const pack = (changed) =>
   Object.entries(changed).map(([word, row]) => `${word}=${row.join(",")}`).join(";");
@@ -45,15 +53,25 @@ function selfAttention(embeddings, { scaled, causal, positions }) {
   return { vectors, scores: hide(scores), weights: hide(weights), output, width };
 }
 
-/** A sum of products, written out; of a long one the largest terms, and the rest in one number. */
+/**
+ * A sum of products, written out; of a long one the largest terms, and the rest in one number.
+ * Returns { text, given }, where given is what the numbers shown add up to.
+ */
 function spellSum(pairs) {
-  const terms = pairs.map(([a, b]) => ({ value: a * b, text: `${fixed(a)}·${fixed(b)}` }));
-  if (terms.length <= 10) return terms.map(({ text }) => text).join(" + ");
+  const terms = pairs.map(([a, b]) => ({ value: a * b, given: rounded(a) * rounded(b),
+    text: `${factor(a)}·${factor(b)}` }));
   const size = ({ value }) => -Math.abs(value);
-  const large = new Set([...terms].sort((a, b) => size(a) - size(b)).slice(0, 4));
-  const rest = terms.reduce((sum, term) => sum + (large.has(term) ? 0 : term.value), 0);
-  return `${[...large].map(({ text }) => text).join(" + ")} + ${fixed(rest)} `
-    + `(the ${terms.length - 4} smaller terms)`;
+  const large = terms.length <= 10 ? terms
+    : [...terms].sort((a, b) => size(a) - size(b)).slice(0, 4);
+  const texts = large.map(({ text }) => text);
+  let given = large.reduce((sum, term) => sum + term.given, 0);
+  if (large !== terms) {
+    const kept = new Set(large);
+    const rest = terms.reduce((sum, term) => sum + (kept.has(term) ? 0 : term.value), 0);
+    given += rounded(rest);
+    texts.push(`${factor(rest)} (the ${terms.length - large.length} smaller terms)`);
+  }
+  return { text: texts.join(" + "), given };
 }
 
 /** The arithmetic of one score, one weight and one entry of the output: [what, text] each. */
@@ -61,22 +79,28 @@ function spellOut(found, tokens, { query: i, key: j, entry: k }, scaled) {
   const { vectors, scores, weights, output, width } = found;
   const pair = `${tokens[i]} → ${tokens[j]}`;
   const kept = weights[i].map((weight, m) => [weight, vectors[m][k]]).filter(([a]) => a !== null);
-  const mixed = [`Output of ${tokens[i]}, entry ${k + 1}`,
-    `${spellSum(kept)} = ${fixed(output[i][k], 4)}`];
-  if (scores[i][j] === null) {
+  const mixed = spellSum(kept);
+  const last = [`Output of ${tokens[i]}, entry ${k + 1}`,
+    `${mixed.text} ${result(output[i][k], mixed.given)}`];
+  const score = scores[i][j];
+  if (score === null) {
     const why = `${pair}: masked, the key comes later than the query`;
-    return [["Score", why], ["Weight", why], mixed];
+    return [["Score", why], ["Weight", why], last];
   }
-  const open = scores[i].filter((score) => score !== null);
+  const open = scores[i].filter((one) => one !== null);
   const top = Math.max(...open) > 10 ? Math.max(...open) : 0; // taken off, or exp grows too large
-  const power = (score) => Math.exp(score - top);
-  const total = open.reduce((sum, score) => sum + power(score), 0);
+  const power = Math.exp(score - top);
+  const total = open.reduce((sum, one) => sum + Math.exp(one - top), 0);
   const sum = spellSum(Array.from(vectors[i], (value, m) => [value, vectors[j][m]]));
+  const exponent = `${factor(score)}${top ? ` − ${factor(top)}` : ""}`;
+  const share = result(weights[i][j], rounded(power) / rounded(total));
   return [
-    [`Score, ${pair}`, `${scaled ? `(${sum}) / √${width}` : sum} = ${fixed(scores[i][j], 4)}`],
-    [`Weight, ${pair}`, `exp(${fixed(scores[i][j])}${top ? ` − ${fixed(top)}` : ""}) / sum over `
-      + `the row = ${fixed(power(scores[i][j]))} / ${fixed(total)} = ${fixed(weights[i][j], 4)}`],
-    mixed,
+    [`Score, ${pair}`, scaled
+      ? `(${sum.text}) / √${width} ${result(score, sum.given / Math.sqrt(width))}`
+      : `${sum.text} ${result(score, sum.given)}`],
+    [`Weight, ${pair}`, `exp(${exponent}) / sum over the row `
+      + `≈ ${factor(power)} / ${factor(total)} ${share}`],
+    last,
   ];
 }
 

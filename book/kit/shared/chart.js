@@ -20,18 +20,19 @@ const chart = (() => {
   /**
    * A map of numbers: a table, or one picture where a side is too long for it. Options: caption,
    * rowTitle and columnTitle (what a row and a column are), digits, numbers (write them into the
-   * cells), max (the value of the darkest colour). Cells can be walked through, by arrow keys as
-   * with a pointer, if one of these is given: onRead(row, column, byKey), also without arguments
-   * when no cell is read any more; onPick(row, column) for a click, Space or Enter.
+   * cells), max (the value of the darkest colour; 0 and less have the lightest). Cells can be walked
+   * through, by arrow keys as with a pointer, if one of these is given: onRead(row, column, byKey),
+   * also without arguments when no cell is read any more; onPick(row, column) for a click, Space or
+   * Enter.
    * A value that is null stands for "may not attend" and is hatched.
    * Returns { element, update(values, { rows, columns, max }), outline(row, column) }, with the
    * names of rows and columns.
    */
   function heatMap({ caption, rowTitle = "query", columnTitle = "key", digits = 2,
     numbers = false, max = 1, onRead, onPick }) {
-    const top = h("span", { text: "1" });
+    const [low, top] = [h("span"), h("span")];
     const scale = h("span", { class: "bw-scale", "aria-hidden": "true" },
-      h("span", { text: "0" }), h("span", { class: "bw-ramp" }), top);
+      low, h("span", { class: "bw-ramp" }), top);
     let labels = { rows: [], columns: [], max };
     const map = grid.map({ caption, rowTitle, columnTitle, scale, onRead, onPick,
       most: numbers ? 10 : 32, look: numbers ? "bw-numbers" : "", blank: () => h("span") });
@@ -42,6 +43,7 @@ const chart = (() => {
       update(values, changes = {}) {
         labels = { ...labels, ...changes };
         const { rows, columns } = labels;
+        low.textContent = values.some((line) => line.some((value) => value < 0)) ? "≤ 0" : "0";
         top.textContent = String(labels.max);
         const text = (value) => (isOpen(value) ? value.toFixed(digits) : "masked");
         const describe = (i, j) => `${rows[i]} → ${columns[j]}: ${text(values[i][j])}`;
