@@ -1,4 +1,4 @@
-"""Two answers from one attention layer: what a single head can and cannot do, trained in seconds.
+"""Two answers from one attention layer: what single heads learn and miss, trained in seconds.
 
 Extremes: sixteen offers, each a shop (a digit) and a price, in no order; one query names the shop
 of the highest price and that of the lowest. An offer's vector is linear in its price. Neighbours:
