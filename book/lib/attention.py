@@ -6,6 +6,7 @@ cross-attention alike, and a look at every map of a model (`attention_maps`).
 What is not: masks, which are made in `lib.masks`; positions, residuals and norms."""
 
 import math
+from copy import copy
 from functools import partial
 from typing import Any, Literal, overload
 
@@ -153,8 +154,7 @@ class KeyValueCache:
         """Return a cache that holds these sequences of the batch, in this order, each any number of
         times: a beam goes on with some hypotheses and drops others.
         """
-        chosen = KeyValueCache(grows=self.grows)
-        chosen.length = self.length
+        chosen = copy(self)
         chosen._key, chosen._value = self._key[rows], self._value[rows]
         return chosen
 
