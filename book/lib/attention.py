@@ -179,12 +179,13 @@ class MultiHeadAttention(nn.Module):
     multi-query attention. A cache holds n_kv_heads heads only.
 
     Shapes: see `forward`.
-    Args: d_model and n_heads as in the paper. d_k and d_v, the dimensions of one head, are
-        d_model / n_heads unless given. n_kv_heads is n_heads unless given. d_query_in, d_key_in, d_value_in, the dimensions of the
-        inputs, and d_out, that of the output, are d_model unless given (d_value_in: d_key_in). bias
-        adds a bias to each of the four projections. dropout acts on the attention weights, in
-        training; the paper has none there. positions, a scheme of `lib.positions` that rotates
-        queries and keys or adds to the scores, for self-attention; the layers of a stack share one.
+    Args: d_model and n_heads as in the paper; n_kv_heads is n_heads unless given. d_k and d_v, the
+        dimensions of one head, are d_model / n_heads unless given. d_query_in, d_key_in,
+        d_value_in, the dimensions of the inputs, and d_out, that of the output, are d_model unless
+        given (d_value_in: d_key_in). bias adds a bias to each of the four projections. dropout acts
+        on the attention weights, in training; the paper has none there. positions, a scheme of
+        `lib.positions` that rotates queries and keys or adds to the scores, for self-attention; the
+        layers of a stack share one.
     Errors: ValueError if n_heads does not divide d_model where d_k or d_v follows from it, or if
         n_kv_heads does not divide n_heads.
     Source: Attention Is All You Need, section 3.2.2; Shazeer 2019 (multi-query); Ainslie et al.

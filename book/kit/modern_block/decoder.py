@@ -2,8 +2,8 @@
 
     tokens -> Embedding -> + positions -> n_layers x ModernBlock -> norm -> projection -> logits
 
-A block is causal self-attention and a feed-forward network, each in a pre-norm `Residual`. The fields
-of `BlockConfig` choose what they are made of; `paper_2017` and `today` choose all of them at once."""
+A block is causal self-attention and a feed-forward network, each in a pre-norm `Residual`. The
+fields of `BlockConfig` choose what they are made of; `paper_2017` and `today` choose all of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -126,9 +126,9 @@ class BlockConfig:
 
 
 def paper_2017(vocab: int, **changes: Any) -> BlockConfig:
-    """The paper's choices: LayerNorm, ReLU, sinusoidal positions, biases, one key head a query head.
+    """The paper's choices: LayerNorm, ReLU, sinusoidal positions, biases, as many heads of keys.
 
-    They stand in pre-norm, where the paper has post-norm, so that `today` differs in nothing else.
+    One thing differs: the norms come before the sub-layers, as in `today`, and not after them.
 
     Args: changes, sizes and other fields of `BlockConfig`.
     Source: Attention Is All You Need, section 3.
@@ -308,8 +308,8 @@ class ModernDecoder(nn.Module):
     ) -> tuple[KeyValueCache, ...]:
         """Return the state before the first token: an empty cache for each layer.
 
-        A language model has no source to read. The functions of `lib.decoding` give one all the same;
-        here its rows say only how many texts are to be written.
+        A language model has no source. `lib.decoding` gives one all the same, and its number of
+        rows is the number of texts to be written; it is not read.
         """
         window = self.config.window
         return tuple(

@@ -16,8 +16,8 @@ from lib.layers import FeedForward
 class MixtureOfExperts(nn.Module):
     """sum over the n_active chosen experts i of g_i(x) FFN_i(x), each position by itself.
 
-    The router, a linear layer, scores all experts. The n_active best are chosen, and g is the softmax
-    of their scores alone, which sums to 1.
+    The router, a linear layer, scores all experts. The n_active best are chosen, and g is the
+    softmax of their scores alone, so it sums to 1.
 
     Shapes: x (*batch, d_model). Returns the same shape.
     Errors: ValueError for n_active below 1 or above n_experts, or another dimension of x.
@@ -46,7 +46,8 @@ class MixtureOfExperts(nn.Module):
         if x.shape[-1] != self.router.in_features:
             raise ValueError(
                 f"expected an input of dimension d_model={self.router.in_features} for "
-                f"MixtureOfExperts, got {tuple(x.shape)}; the last axis holds the vector of a position"
+                f"MixtureOfExperts, got {tuple(x.shape)}; the last axis holds the vector of a "
+                "position"
             )
         tokens = x.reshape(-1, x.shape[-1])  # (tokens, d_model)
         chosen, weights = self.route(tokens)  # both (tokens, n_active)
@@ -98,16 +99,17 @@ def load_balancing_loss(
     """n_experts * sum over experts i of f_i P_i: how unevenly the tokens are spread over experts.
 
     f_i is the fraction of tokens that choose expert i; as each chooses n_active, the f_i sum to
-    n_active. P_i is the mean over tokens of the probability of i, in a softmax over all experts. Evenly
-    spread, the loss is n_active (1 in Switch, where n_active is 1); if all tokens choose the same
-    experts, with certainty, it is n_experts. f has no gradient: the router learns by P.
+    n_active. P_i is the mean over tokens of the probability of i, in a softmax over all experts.
+    If f or P is the same for all experts, the loss is n_active (1 in Switch, where n_active is 1).
+    If all tokens choose the same experts, and no other has any probability, it is n_experts. f has
+    no gradient: the router learns by P.
 
     Shapes: logits (*tokens, n_experts), all axes before the last taken as one: those of several
         layers, stacked, count as one set of tokens, as in Mixtral. Leave padding out before.
         Returns a scalar, in float32 at least.
     Errors: ValueError for n_active below 1 or above n_experts.
-    Source: Fedus et al. 2022 (Switch Transformers), equations 4 to 6; the sum over several choices is
-        that of Mixtral's published code.
+    Source: Fedus et al. 2022 (Switch Transformers), equations 4 to 6; the sum over several choices
+        is that of Mixtral's published code.
     """
     n_experts = logits.shape[-1]
     _require_choice(n_active, n_experts)

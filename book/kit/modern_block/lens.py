@@ -14,8 +14,8 @@ def logit_lens(
 ) -> Float[Tensor, "depth batch time vocab"]:
     """Read the residual stream by the last norm and the projection, before and after each block.
 
-    Entry 0 is that of the embeddings, entry i that after block i, and the last one is what the model
-    itself predicts. Dropout is off, and the model is left as it was.
+    Entry 0 is that of the embeddings, entry i that after block i, and the last one is what the
+    model itself predicts. Dropout is off, and the model is left as it was.
 
     Shapes: tokens (batch, time). Returns (n_layers + 1, batch, time, vocab).
     Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
