@@ -3,7 +3,7 @@
     tokens -> Embedding -> + positions -> n_layers x ModernBlock -> norm -> projection -> logits
 
 A block is causal self-attention and a feed-forward network, each in a pre-norm `Residual`. The
-fields of `BlockConfig` choose what they are made of; `paper_2017` and `today` choose all of them."""
+fields of `BlockConfig` choose what they are made of; `paper_2017` and `today` choose them all."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -144,7 +144,7 @@ def today(vocab: int, **changes: Any) -> BlockConfig:
     Args: changes, sizes and other fields of `BlockConfig`.
     Source: Touvron et al. 2023 (LLaMA), section 2.2.
     """
-    style = {
+    style: dict[str, Any] = {
         "norm": "rms",
         "activation": "swiglu",
         "positions": "rotary",
