@@ -1,5 +1,7 @@
 """What a model would predict if it ended after one of its first blocks."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -22,10 +24,10 @@ def logit_lens(
     """
     stream: list[Tensor] = []  # (batch, time, d_model), n_layers + 1 of them
 
-    def before(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    def before(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
         stream.append(inputs[0])
 
-    def after(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    def after(layer: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
         stream.append(output)
 
     hooks = [model.layers[0].register_forward_pre_hook(before)]

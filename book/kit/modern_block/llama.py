@@ -131,7 +131,7 @@ def save_llama(model: ModernDecoder, folder: str | Path) -> None:
 def _config_of(found: dict[str, Any], folder: str | Path) -> BlockConfig:
     """What config.json describes, or a ValueError for what the book's modules do not have."""
     kind = found.get("model_type")
-    if kind not in ARCHITECTURES:
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
         wanted = ", ".join(ARCHITECTURES)
         raise ValueError(
             f"{config_file(folder)}: expected a model_type out of {wanted}, got {kind!r}; "
