@@ -120,6 +120,11 @@ def sentence(functions, before: BlockExplorer, now: BlockExplorer) -> str:
             "FLOPs per token (+61%); the cache stays the same.",
         ),
         (
+            {"activation": "relu"},
+            "With ReLU, a feed-forward network has two matrices. This saves 1.44 billion "
+            "parameters (−21%) and 2.89 billion FLOPs per token (−20%); the cache stays the same.",
+        ),
+        (
             {"context": 4096},
             "The context is 4 096 tokens. This adds 1 GiB of cache (× 2) and 1.07 billion FLOPs "
             "per token (+7.5%); the parameters stay the same.",
@@ -158,7 +163,7 @@ def test_numbers_and_bars(stage):
     figures = shown(page)
     assert figures["Parameters"][:3] == ["46 702 792 704", "46.7 billion", "12.9 billion"]
     cache = figures["Key-value cache of one text, 16-bit numbers"]
-    assert cache == ["536 870 912", "512 MiB", "2 GiB"]
+    assert cache == ["536 870 912 bytes", "512 MiB", "2 GiB"]
     names = page.locator(".bw-bar-name").all_inner_texts()
     assert names[:3] == ["this block", "active for a token", "2017 choices"]
     shares = page.locator(".bw-bar").evaluate_all(
@@ -204,8 +209,10 @@ def test_buttons_set_all_choices_and_reset_forgets_the_last_change(stage):
     page.get_by_role("button", name="As published").click()
     assert shown(page)["Parameters"][0] == "7 241 732 096"
     page.get_by_role("checkbox", name="Biases").check()
-    expect(page.get_by_text("Every linear layer in the blocks has a bias.")).to_be_visible()
-    expect(page.get_by_role("status")).to_contain_text("Every linear layer in the blocks")
+    expect(
+        page.get_by_text("Each matrix of attention and feed-forward has a bias beside it.")
+    ).to_be_visible()
+    expect(page.get_by_role("status")).to_contain_text("Each matrix of attention and feed-forward")
     page.get_by_role("button", name="Reset").click()
     expect(first).to_be_visible()
 

@@ -81,16 +81,17 @@ function meaning(key, c) {
   return {
     norm: { layer: "LayerNorm learns a scale and a bias for each entry",
       rms: "RMSNorm learns a scale for each entry and no bias" }[c.norm],
-    activation: { relu: "ReLU has two matrices in each feed-forward network",
-      gelu: "GELU has two matrices in each feed-forward network, as ReLU has",
-      swiglu: "SwiGLU has three matrices in each feed-forward network" }[c.activation],
+    activation: { relu: "With ReLU, a feed-forward network has two matrices",
+      gelu: "With GELU, a feed-forward network has two matrices, as with ReLU",
+      swiglu: "With SwiGLU, a feed-forward network has three matrices" }[c.activation],
     positions: { sinusoidal: "Sinusoidal positions have no parameters",
       learned: `Learned positions are one vector for each of ${count(c.max_length)} positions`,
       rotary: "Rotary positions have no parameters" }[c.positions],
     kv_heads: { all: `Each of the ${whole} query heads has its own keys and values`,
       groups: `${whole} query heads share ${c.kvHeads} heads of keys and values`,
       one: `All ${whole} query heads share one head of keys and values` }[c.kv_heads],
-    bias: `${c.bias ? "Every" : "No"} linear layer in the blocks has a bias`,
+    bias: c.bias ? "Each matrix of attention and feed-forward has a bias beside it"
+      : "No matrix of attention and feed-forward has a bias beside it",
     window: c.window < Infinity
       ? `A token attends to the last ${count(c.window)} positions at most`
       : "A token attends to all positions before it",
@@ -162,16 +163,16 @@ export default {
       const trouble = ui.h("p", { class: "bw-note bw-problem" });
 
       const figures = [
-        ["parameters", "Parameters", brief],
-        ["cache", "Key-value cache of one text, 16-bit numbers", bytes],
-        ["flops", "FLOPs per token", brief],
-      ].map(([key, label, format]) => {
+        ["parameters", "Parameters", brief, ""],
+        ["cache", "Key-value cache of one text, 16-bit numbers", bytes, "\u00a0bytes"],
+        ["flops", "FLOPs per token", brief, ""],
+      ].map(([key, label, format, unit]) => {
         const whole = ui.h("span", { class: "bw-value" });
         const bars = chart.bars({ label, format });
         const element = ui.h("div", { class: "bw-part" },
           ui.h("div", { class: "bw-field-head" },
             ui.h("span", { class: "bw-label", text: label }), whole), bars.element);
-        return { key, whole, bars, element };
+        return { key, whole, unit, bars, element };
       });
       const sentence = ui.h("p", {});
 
@@ -192,8 +193,8 @@ export default {
         trouble.hidden = !beyond;
         trouble.textContent = beyond ? `✗ There are ${count(c.max_length)} learned positions, and `
           + "none for the rest of this context." : "";
-        for (const { key, whole, bars } of figures) {
-          whole.textContent = count(here[key]);
+        for (const { key, whole, unit, bars } of figures) {
+          whole.textContent = `${count(here[key])}${unit}`;
           const active = key === "parameters" && c.experts > 0
             && [{ name: "active for a token", value: here.active, current: true }];
           bars.update([{ name: "this block", value: here[key], current: true }, ...(active || []),
@@ -215,7 +216,7 @@ export default {
         ui.row(positions.element, heads.element),
         ui.row(...toggles),
         ui.h("div", {}, context.element, trouble),
-        ui.part("What the last change bought", sentence),
+        ui.part("What it buys", sentence),
         ...figures.map(({ element }) => element),
       );
       w.foot();

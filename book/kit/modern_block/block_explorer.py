@@ -56,7 +56,8 @@ class BlockExplorer(BookWidget):
     """Take a published model's sizes, change its choices; see parameters, cache and FLOPs.
 
     All is compared with the same sizes and the choices of 2017. d_ff stays: SwiGLU, with three
-    matrices, costs half as much again there. Numbers in the cache have 16 bits.
+    matrices, costs half as much again there. Numbers in the cache have 16 bits. Who picks another
+    model on the page gets its choices with it; an assignment to `model` changes the sizes alone.
 
     Args: model, a name of `kit.modern_block.costs.PUBLISHED`; context, in tokens, one of
         `CONTEXTS`, that of the model's training unless given. The others are the model's own unless

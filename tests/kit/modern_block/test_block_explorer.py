@@ -1,4 +1,4 @@
-"""The block explorer's start, its configurations, and what it leaves for readers without scripts."""
+"""The block explorer: its start, its configurations, and what it leaves without scripts."""
 
 import re
 from dataclasses import replace
