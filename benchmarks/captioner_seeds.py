@@ -1,4 +1,4 @@
-"""The captioner of chapter 2 on several seeds: why it hardly learns when all is trained at once.
+"""The captioner of chapter 2 on several seeds: how slowly it learns when all is trained at once.
 
     python benchmarks/captioner_seeds.py [--ways ...] [--seeds 0 1 2]
 

@@ -7,7 +7,7 @@ const SWAP = 1001;
 
 /**
  * How an output differs from the reference, in the fewest edits: a list of { word, kind } in
- * reading order, with the kinds "right", "wrong" (in place of another token or too much) and
+ * reading order, with the kinds "right", "wrong" (in place of another token, or extra) and
  * "missing" (a token of the reference).
  */
 function compare(output, reference) {
@@ -47,7 +47,7 @@ export default {
       model,
       el,
       title: "Bottleneck explorer",
-      lead: "Both models were trained alike; they differ in what the decoder may see. "
+      lead: "Both models were trained on the same sentences; they differ in what the decoder may see. "
         + "Lengthen the source and watch what is lost.",
     }, (w) => {
       const bins = w.data("bins");
@@ -129,7 +129,7 @@ export default {
           ui.h("div", { class: "be-next" }, another, count)),
         ui.h("div", { class: "bw-columns be-cards" }, cards.map(({ element }) => element)),
         ui.h("p", { class: "be-key" },
-          ui.h("span", {}, edit({ word: "token", kind: "wrong" }), "wrong or too much"),
+          ui.h("span", {}, edit({ word: "token", kind: "wrong" }), "wrong or extra"),
           ui.h("span", {}, edit({ word: "token", kind: "missing" }), "left out")),
       );
       w.foot();

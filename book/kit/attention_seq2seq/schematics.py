@@ -55,7 +55,7 @@ def cell(s: Schematic, score: Part, mean: Part, read: str, written: str) -> None
     g = s.layer("$g$", at=(150, mean.y + 116), width=60, height=34)
     s.arrow(context.left, (g.x + 16, g.top[1]), path="hv", kind="key")
     down = [(before.x, context.y), (g.x - 16, context.y)]
-    s.arrow(before.bottom, (g.x - 16, g.top[1]), through=down, kind="query")
+    s.arrow(before, (g.x - 16, g.top[1]), through=down, kind="query", gap=6)
     s.arrow(s.token(read, at=(50, g.y), kind="target", name="read"), g, kind="target")
     after = state("$s_t$", at=(256, g.y))
     s.arrow(g, after, kind="query")
