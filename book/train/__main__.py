@@ -68,6 +68,15 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
         )
     except (ValueError, OSError, FloatingPointError, ModuleNotFoundError) as error:
         message = str(error)
+        if run is not None and ranks.rank:
+            message = f"process {ranks.rank}: {message}"
+    except RuntimeError as error:
+        if not ranks.lost(error):
+            raise
+        message = (
+            f"process {ranks.rank} has lost the connection to another one, which has ended or is "
+            f"too slow ({str(error).splitlines()[0]}); torchrun tells which one failed first"
+        )
     return 1, f"error: {message}"
 
 

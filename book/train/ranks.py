@@ -25,8 +25,9 @@ from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
 from lib.data import BOS, EOS, PAD, Batch
+from lib.layers import in_mode
 from lib.notebook import seed_everything
-from lib.training import Loss
+from lib.training import Loss, teacher_forcing
 
 PATIENCE = timedelta(minutes=10)  # how long a rank waits for another one
 T = TypeVar("T")
@@ -83,17 +84,26 @@ class Ranks:
         if self.world == 1:
             return batch
         if self.rank >= len(batch.source):
-            return Batch(*map(torch.tensor, ([[EOS]], [1], [[BOS]], [[PAD]])))
+            return _nothing()
         sides = (batch.source, batch.source_lengths, batch.target_in, batch.target_out)
         return Batch(*(side[self.rank :: self.world] for side in sides))
 
     def replicate(self, model: nn.Module) -> nn.Module:
-        """The model whose gradients are the mean over the ranks, and whose parameters rank 0's."""
+        """The model whose gradients are the mean over the ranks, and whose parameters rank 0's.
+
+        After its first backward pass DistributedDataParallel sorts the gradients into new buckets,
+        in which the sums over three ranks or more are rounded otherwise. That pass is made here,
+        with nothing to learn: a run that goes on then computes what it would have without a stop.
+        """
         if self.store is None:
             return model
         device = next(model.parameters()).device
         on_gpu = [device] if device.type == "cuda" else None
-        return DistributedDataParallel(model, device_ids=on_gpu, broadcast_buffers=False)
+        copies = DistributedDataParallel(model, device_ids=on_gpu)
+        copies.broadcast_buffers = False  # tables, which each rank computes and extends by itself
+        with torch.random.fork_rng(on_gpu or []), in_mode(copies, training=True):
+            teacher_forcing(copies, _nothing().to(device))[0].backward()
+        return copies
 
     def loss_of_all(self, loss: Loss, accumulate: int = 1) -> Loss:
         """The loss summed over the tokens of all ranks, and their number.
@@ -139,20 +149,20 @@ class Ranks:
     def agree(self, make: Callable[[], T], digest: Callable[[T], str]) -> T:
         """Make the same thing on every rank. If one cannot, none goes on to wait for it.
 
-        Errors: those of `make`; ValueError for an error of another rank, or another `digest`.
+        Errors: those of `make`, also of another rank; ValueError for another `digest`.
         """
         made, error = None, None
         try:
             made = make()
         except Exception as caught:
             error = caught
-        said = self.gather((str(error) if error else None, digest(made) if made else None))
+        faults = self.gather(None if error is None else str(error))
         if error:
             raise error
-        for rank, (message, _) in enumerate(said):
-            if message is not None:
-                raise ValueError(f"process {rank}: {message}")
-        if len({found for _, found in said}) > 1:
+        for rank, fault in enumerate(faults):
+            if fault is not None:
+                raise ValueError(f"process {rank}: {fault}")
+        if len(set(self.gather(digest(made)))) > 1:
             raise ValueError(
                 f"expected the same options, sentences and checkpoint in all {self.world} "
                 "processes, got different ones; give every machine the same files"
@@ -186,6 +196,11 @@ class Ranks:
             if device.type == "cuda" and len(states) > 1:
                 torch.cuda.set_rng_state(states[1], device)
 
+    def lost(self, error: RuntimeError) -> bool:
+        """Whether this is the error of a rank that another one has left alone."""
+        of_torch = isinstance(error, dist.DistError) or "gloo" in str(error).lower()
+        return self.store is not None and of_torch
+
     @contextmanager
     def only_first_speaks(self) -> Iterator[None]:
         """Meanwhile what other ranks than 0 print goes nowhere."""
@@ -198,8 +213,12 @@ class Ranks:
     def report(self, message: str) -> None:
         """Tell why the run ends. The first rank to end tells it; the others end because of it."""
         if self.store is None or self.store.add("told", 1) == 1:
-            where = f"process {self.rank}: " if self.rank else ""
-            tqdm.write(where + message, file=sys.stderr)
+            tqdm.write(message, file=sys.stderr)
+
+
+def _nothing() -> Batch:
+    """A sentence without a real token to predict."""
+    return Batch(*map(torch.tensor, ([[EOS]], [1], [[BOS]], [[PAD]])))
 
 
 @contextmanager
@@ -212,16 +231,18 @@ def joined() -> Iterator[Ranks]:
     if not dist.is_torchelastic_launched():
         yield Ranks()
         return
+    told = os.environ
     store, rank, world = next(rendezvous("env://", timeout=PATIENCE))
+    # torchrun keeps one store over all restarts, and in it the addresses of processes that ended.
+    store = dist.PrefixStore(f"start {told['TORCHELASTIC_RESTART_COUNT']}", store)
     both = torch.cuda.is_available() and dist.is_nccl_available()
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if both else "gloo",
-        store=dist.PrefixStore("group", store),
+        store=store,
         rank=rank,
         world_size=world,
         timeout=PATIENCE,
     )
-    told = os.environ
     try:
         yield Ranks(
             rank,
