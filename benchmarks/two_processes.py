@@ -33,7 +33,7 @@ sys.path.insert(0, str(BOOK))
 from kit.shared.recorded import write_results
 
 OPTIONS = (
-    "--source de --target en --subword 4000 --share --layers 2 --d-model 64 --heads 4 --d-ff 256 "
+    "--source de --target en --min-count 2 --layers 2 --d-model 64 --heads 4 --d-ff 256 "
     "--batch-size 64 --epochs 1 --beam 1 --threads 1 --device cpu --save-every 2"
 ).split()
 BAR = 0.01  # between the validation losses of one process and two
@@ -84,7 +84,11 @@ def logged(out: Path) -> int:
 
 
 def kill_at(
-    launcher: subprocess.Popen, out: Path, moments: Iterable[int], rng: random.Random, patience: float
+    launcher: subprocess.Popen,
+    out: Path,
+    moments: Iterable[int],
+    rng: random.Random,
+    patience: float,
 ) -> list[dict[str, int]]:
     """Each time when so many updates are in the log, kill one of the processes, a moment later.
 
@@ -123,7 +127,9 @@ def same_bits(one: Path, other: Path) -> bool:
     """Whether two runs ended with the same parameters, moments, position and losses."""
     states = [torch.load(out / "last.pt", weights_only=True) for out in (one, other)]
     kept = [{name: s[name] for name in ("model", "optimizer", "generators")} for s in states]
-    equal = all(map(torch.equal, *map(tensors, kept))) and len(set(map(len, map(tensors, kept)))) == 1
+    equal = (
+        all(map(torch.equal, *map(tensors, kept))) and len(set(map(len, map(tensors, kept)))) == 1
+    )
     places = [(s["step"], s["position"], json.loads(s["extra"])["ranks"]) for s in states]
     logs = [(out / "losses.jsonl").read_text(encoding="utf-8") for out in (one, other)]
     return equal and places[0] == places[1] and logs[0] == logs[1]

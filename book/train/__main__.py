@@ -20,7 +20,7 @@ from lib.checkpoints import write_whole
 from train.options import parse
 from train.report import facts, summarise, table
 from train.ranks import Ranks, joined
-from train.run import STATE, SUMMARY, digest, prepare
+from train.run import STATE, SUMMARY, prepare
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +38,7 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
     given = parse(arguments)
     run = None
     try:
-        run = ranks.agree(lambda: prepare(given, ranks), digest)
+        run = prepare(given, ranks)
         tqdm.write(table(facts(run)))
         if run.step:
             tqdm.write(f"Going on after update {run.step:,}.")
@@ -74,8 +74,8 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
         if not ranks.lost(error):
             raise
         message = (
-            f"process {ranks.rank} has lost the connection to another one, which has ended or is "
-            f"too slow ({str(error).splitlines()[0]}); torchrun tells which one failed first"
+            f"process {ranks.rank} lost its connection to another process, which has ended or does "
+            "not answer; torchrun's report names the one that failed first"
         )
     return 1, f"error: {message}"
 

@@ -42,6 +42,7 @@ class Ranks:
     launch    torchrun's name for this start of all of them; the same after a restart
     restarted whether torchrun has started the processes again, after one of them had ended
     store     what all can write to, even when some of them have ended
+    parent    the process that started this one
     """
 
     rank: int = 0
@@ -51,6 +52,11 @@ class Ranks:
     launch: str | None = None
     restarted: bool = False
     store: dist.Store | None = None
+    parent: int = 0
+
+    def abandoned(self) -> bool:
+        """Whether torchrun has ended without ending its processes, as when it is killed."""
+        return self.store is not None and os.getppid() != self.parent
 
     def device(self, name: str) -> str:
         """The device that `--device name` means for this rank: each one has a GPU of its own.
@@ -146,10 +152,10 @@ class Ranks:
         dist.all_gather_object(found, mine)
         return found
 
-    def agree(self, make: Callable[[], T], digest: Callable[[T], str]) -> T:
-        """Make the same thing on every rank. If one cannot, none goes on to wait for it.
+    def agree(self, make: Callable[[], T]) -> T:
+        """Make something on every rank. If one of them cannot, none goes on to wait for it.
 
-        Errors: those of `make`, also of another rank; ValueError for another `digest`.
+        `make` waits for no other rank. Errors: those of `make`; ValueError for one of another rank.
         """
         made, error = None, None
         try:
@@ -162,12 +168,15 @@ class Ranks:
         for rank, fault in enumerate(faults):
             if fault is not None:
                 raise ValueError(f"process {rank}: {fault}")
-        if len(set(self.gather(digest(made)))) > 1:
+        return made  # type: ignore[return-value]  # without an error it was made
+
+    def expect_same(self, text: str) -> None:
+        """Check that all ranks give the same text. Errors: ValueError if they do not."""
+        if len(set(self.gather(text))) > 1:
             raise ValueError(
                 f"expected the same options, sentences and checkpoint in all {self.world} "
                 "processes, got different ones; give every machine the same files"
             )
-        return made  # type: ignore[return-value]  # without an error it was made
 
     def generators(self, device: torch.device) -> list[list[str]]:
         """The states of every rank's generators, which dropout draws from, for a checkpoint."""
@@ -212,7 +221,11 @@ class Ranks:
 
     def report(self, message: str) -> None:
         """Tell why the run ends. The first rank to end tells it; the others end because of it."""
-        if self.store is None or self.store.add("told", 1) == 1:
+        try:
+            first = self.store is None or self.store.add("told", 1) == 1
+        except dist.DistError:  # torchrun has ended, and the store with it
+            first = self.rank == 0
+        if first:
             tqdm.write(message, file=sys.stderr)
 
 
@@ -252,6 +265,7 @@ def joined() -> Iterator[Ranks]:
             told["TORCHELASTIC_RUN_ID"],
             int(told["TORCHELASTIC_RESTART_COUNT"]) > 0,
             store,
+            os.getppid(),
         )
     finally:
         dist.destroy_process_group()

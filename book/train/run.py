@@ -111,7 +111,16 @@ class Run:
         self.out = Path(o.out)
         seed_everything(o.seed)
         torch.set_num_threads(o.threads)
-        self.device = _device(ranks.device(o.device))
+        ranks.agree(partial(self._read, kept))
+        # The package that learns sub-words numbers them in another order each time.
+        self.vocabs = ranks.gather(self.vocabs)[0]
+        ranks.agree(partial(self._build, kept))
+        ranks.expect_same(self._digest())
+
+    def _read(self, kept: dict[str, Any] | None) -> None:
+        """The device, the sentences and what their words are numbered by."""
+        o = self.options
+        self.device = _device(self.ranks.device(o.device))
         bf16 = {"auto": self.device.type == "cuda", "bfloat16": True, "float32": False}
         self.autocast = torch.bfloat16 if bf16[o.precision] else None
         self.loss = partial(teacher_forcing, autocast=self.autocast)
@@ -126,6 +135,10 @@ class Run:
             self.vocabs = tuple(map(vocabulary_from_json, kept["vocabularies"]))
         else:
             self.vocabs = make_vocabularies(self.corpus.train, o)
+
+    def _build(self, kept: dict[str, Any] | None) -> None:
+        """The model and all that is needed to train it, in the state of the checkpoint."""
+        o, ranks = self.options, self.ranks
         self.model = Transformer(self._config()).to(self.device)
         self.optimizer = paper_adam(self.model)
         self.state = (self.out / STATE, self.model, self.optimizer)  # a file, and what it keeps
@@ -142,6 +155,12 @@ class Run:
         ranks.set_generators(o.seed, self.step, states, self.device)
         self.kept, self.saved = self.step, time.monotonic()  # updates in the checkpoint, and when
         self.log = LossLog(None if ranks.rank else self.out / LOSSES, keep=self.step)
+
+    def _digest(self) -> str:
+        """A short text that is another one for another run, or another place in it."""
+        vocabularies = [vocab.tokens for vocab in self.vocabs]
+        told = (_fixed(self.options), self.fingerprint, vocabularies, self.step, self.progress)
+        return hashlib.sha256(repr(told).encode()).hexdigest()
 
     def _config(self) -> Config:
         o, (source, target) = self.options, self.vocabs
@@ -205,7 +224,8 @@ class Run:
         elif step % FLUSH_EVERY == 0:
             self.log.flush()
         overdue = time.monotonic() - self.saved >= self.options.save_every
-        overdue, stopping = self.ranks.any(overdue, self.stopping)  # all save, or none
+        asked = self.stopping or self.ranks.abandoned()
+        overdue, stopping = self.ranks.any(overdue, asked)  # all save, or none
         if done or overdue or stopping:
             self.save()
         if stopping and not done:
@@ -241,6 +261,14 @@ def prepare(given: argparse.Namespace, ranks: Ranks = ALONE) -> Run:
     A run that torchrun has restarted goes on by itself.
     Errors: ValueError when there is nothing to resume, or a run that must not be overwritten.
     """
+    options, kept = ranks.agree(partial(_what_is_asked, given, ranks))
+    return Run(options, kept, ranks)
+
+
+def _what_is_asked(
+    given: argparse.Namespace, ranks: Ranks
+) -> tuple[argparse.Namespace, dict[str, Any] | None]:
+    """The options of the run, and what the checkpoint tells from which it goes on."""
     options = settle(given)
     state = Path(options.out) / STATE
     if options.resume or _was_begun_by(ranks, options, state):
@@ -252,7 +280,7 @@ def prepare(given: argparse.Namespace, ranks: Ranks = ALONE) -> Run:
         kept = peek(state)
         told = {name: value for name, value in vars(given).items() if name in FREE}
         # `out` even if it was not told: the folder may have been copied or renamed since.
-        return Run(argparse.Namespace(**kept["options"] | told | {"out": options.out}), kept, ranks)
+        return argparse.Namespace(**kept["options"] | told | {"out": options.out}), kept
     if state.exists():
         raise ValueError(
             f"expected a new folder for a new run, but {options.out} holds one; "
@@ -260,7 +288,7 @@ def prepare(given: argparse.Namespace, ranks: Ranks = ALONE) -> Run:
         )
     Path(options.out).mkdir(parents=True, exist_ok=True)
     options.threads = options.threads or torch.get_num_threads()
-    return Run(options, ranks=ranks)
+    return options, None
 
 
 def _was_begun_by(ranks: Ranks, options: argparse.Namespace, state: Path) -> bool:
@@ -268,20 +296,13 @@ def _was_begun_by(ranks: Ranks, options: argparse.Namespace, state: Path) -> boo
     if not (ranks.restarted and state.exists()):
         return False
     kept = peek(state)
-    same = all(kept["options"][name] == value for name, value in fixed(options).items())
+    same = all(kept["options"].get(name) == value for name, value in _fixed(options).items())
     return same and kept.get("launch") == ranks.launch
 
 
-def fixed(options: argparse.Namespace) -> dict[str, Any]:
+def _fixed(options: argparse.Namespace) -> dict[str, Any]:
     """The options that may not be told again when a run goes on."""
     return {name: value for name, value in vars(options).items() if name not in FREE}
-
-
-def digest(run: Run) -> str:
-    """A short text that is another one for another run, or another place in it."""
-    vocabularies = [vocab.tokens for vocab in run.vocabs]
-    told = repr((fixed(run.options), run.fingerprint, vocabularies, run.step, run.progress))
-    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def perplexity(loss: float) -> str:

@@ -7,6 +7,7 @@ Each measurement is a function of the ranks, and runs in the test's own process 
 
 import random
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -145,17 +146,14 @@ def agreed(ranks: Ranks) -> list[list[Any]]:
             raise ValueError("expected a file, got none")
         return ranks.rank
 
-    said = []
-    for make, digest in (
-        (partial(fails_in, 1), str),
-        (partial(fails_in, 0), str),
-        (partial(fails_in, 99), str),
-        (partial(fails_in, 99), lambda _: "the same"),
-    ):
+    def said_of(what: Callable[[], Any]) -> Any:
         try:
-            said.append(ranks.agree(make, digest))
+            return what()
         except ValueError as error:
-            said.append(str(error))
+            return str(error)
+
+    said = [said_of(partial(ranks.agree, partial(fails_in, rank))) for rank in (1, 0, 99)]
+    said += [said_of(partial(ranks.expect_same, text)) for text in ("one", str(ranks.rank))]
     return ranks.gather(said)
 
 
