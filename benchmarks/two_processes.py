@@ -27,15 +27,15 @@ from typing import Any
 
 import torch
 
-BOOK = Path(__file__).resolve().parent.parent / "book"
-sys.path.insert(0, str(BOOK))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from kit.shared.recorded import write_results
 
+BOOK = Path(__file__).resolve().parent.parent / "book"
 OPTIONS = (
     "--source de --target en --min-count 2 --layers 2 --d-model 64 --heads 4 --d-ff 256 "
     "--batch-size 64 --epochs 1 --beam 1 --threads 1 --device cpu --save-every 2"
-).split()
+)
 BAR = 0.01  # between the validation losses of one process and two
 PATIENCE = 3600.0  # seconds that a run may take
 
@@ -168,7 +168,7 @@ def main() -> None:
     rows, seed = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for dropout in given.dropout:
-            options = [*OPTIONS, "--data", str(given.folder), "--dropout", dropout]
+            options = [*OPTIONS.split(), "--data", str(given.folder), "--dropout", dropout]
             outs = [Path(folder) / f"{dropout}-{n}" for n in (1, 2)]
             pair = [run(n, out, options) for n, out in enumerate(outs, 1)]
             apart = abs(pair[0]["validation_loss"] - pair[1]["validation_loss"])
@@ -179,7 +179,7 @@ def main() -> None:
         killed = run(2, Path(folder) / "killed", options, moments, seed)
         killed["same_bits"] = same_bits(outs[1], Path(folder) / "killed")
         print(json.dumps(killed), flush=True)
-    results = {"options": " ".join(OPTIONS), "bar": BAR, "settings": rows, "killed": killed}
+    results = {"options": OPTIONS, "bar": BAR, "settings": rows, "killed": killed}
     write_results("two_processes", results)
     assert killed["same_bits"]
     assert all(row["difference"] < BAR for row in rows if row["dropout"] == 0)

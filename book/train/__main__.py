@@ -18,8 +18,8 @@ from tqdm import tqdm
 
 from lib.checkpoints import write_whole
 from train.options import parse
-from train.report import facts, summarise, table
 from train.ranks import Ranks, joined
+from train.report import facts, summarise, table
 from train.run import STATE, SUMMARY, prepare
 
 

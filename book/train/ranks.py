@@ -188,11 +188,11 @@ class Ranks:
     def set_generators(
         self, seed: int, step: int, kept: list[list[str]], device: torch.device
     ) -> None:
-        """Give each rank other random numbers: those that it had in the checkpoint, if it was there.
+        """Give each rank other random numbers: those that it had in the checkpoint, if any.
 
-        Args: `kept`, of `generators`, or nothing. With another number of ranks it cannot be used:
-        then, as in a new run, the numbers follow from seed, rank and step. Rank 0 has the generators
-        of a run of one process, which are left as they are.
+        Args: `kept`, from `generators`, or nothing. If it is of another number of ranks, the random
+        numbers follow from seed, rank and step, as in a new run. Rank 0 has the generators of a run
+        of one process, and keeps them as they are.
         """
         if self.rank:
             seed_everything(random.Random(f"{seed} {self.rank} {step}").getrandbits(32))
