@@ -147,7 +147,7 @@ def test_two_processes_learn_what_one_learns_and_one_goes_on_for_two(data, tmp_p
 def test_an_error_of_one_rank_ends_all(data, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(FAILS, encoding="utf-8")
-    launch = "-m torch.distributed.run --standalone --nproc-per-node=2".split()
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     given = [*OPTIONS, *data, "--steps", "99999", "--out", str(tmp_path / "out")]
     launcher = subprocess.Popen(
         [sys.executable, *launch, str(script), *given],
