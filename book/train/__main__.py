@@ -8,7 +8,8 @@ run was stopped, whether by Ctrl-C or by a power cut.
 two processes. With `--max-restarts=3` they go on by themselves after one of them was killed.
 
 `train.options` reads the command line, `train.corpus` the sentences; `train.run` trains, beside the
-other processes of `train.ranks`, and `train.report` says how well. The model and its loop are those of `lib`.
+other processes of `train.ranks`, and `train.report` says how well. The model and its loop are
+those of `lib`.
 """
 
 import shlex

@@ -81,7 +81,7 @@ class Ranks:
         return f"cuda:{self.local}"
 
     def part(self, batch: Batch) -> Batch:
-        """This rank's sentences of a batch: every world-th, beginning with number `rank`.
+        """This rank's sentences of a batch: every world-th, from number `rank` on.
 
         A batch is sorted by length. So all ranks get about as many tokens, and none waits long for
         another; of contiguous parts the last would be the longest. A rank for which no sentence is
