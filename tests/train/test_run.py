@@ -124,7 +124,7 @@ def test_after_a_restart_the_run_goes_on_by_itself(tmp_path):
 def test_another_run_is_not_taken_for_the_one_before_the_restart(tmp_path, text, ranks):
     new(tmp_path, "--steps 5", Ranks(launch="a")).save()
     kept = (tmp_path / "out" / "last.pt").read_bytes()
-    with pytest.raises(ValueError, match="but .* holds one; go on with it by --resume"):
+    with pytest.raises(ValueError, match=r"but .* holds one; go on with it by --resume"):
         new(tmp_path, text, ranks)
     assert (tmp_path / "out" / "last.pt").read_bytes() == kept
 
