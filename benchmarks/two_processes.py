@@ -5,8 +5,8 @@
 DIR holds train.de, train.en, val.de and val.en, plain or as .gz. For each dropout one process and
 two train with the same options, so with the same batches: without dropout they differ by rounding
 alone, with it also by the random numbers of the second rank. Then two processes train with the last
-dropout once more, and one of them, by turns of a seeded generator, is killed (SIGKILL) so many
-times; torchrun starts both again. At its end the script asserts that the validation losses without
+dropout once more, and by turns one of them is killed (SIGKILL), so many times at seeded moments;
+torchrun starts both again. At its end the script asserts that the validation losses without
 dropout differ by less than 0.01, and that the kills have changed no bit.
 
 It reads /proc, so it needs Linux. All processes meet on the loopback interface.
@@ -90,12 +90,12 @@ def kill_at(
     rng: random.Random,
     patience: float,
 ) -> list[dict[str, int]]:
-    """Each time when so many updates are in the log, kill one of the processes, a moment later.
+    """Each time when so many updates are in the log, kill a process, a moment later: by turns.
 
     Errors: RuntimeError when the run ends, or the patience, before the last of the moments.
     """
     deadline, done = time.monotonic() + patience, []
-    for moment in sorted(moments):
+    for turn, moment in enumerate(sorted(moments)):
         running: list[int] = []
         while logged(out) < moment or not running:
             if launcher.poll() is not None or time.monotonic() > deadline:
@@ -105,7 +105,7 @@ def kill_at(
                 )
             time.sleep(0.002)
             running = workers(launcher)
-        rank = rng.randrange(len(running))
+        rank = turn % len(running)
         time.sleep(rng.uniform(0, 0.1))
         os.kill(running[rank], signal.SIGKILL)
         done.append({"updates": moment, "rank": rank})
