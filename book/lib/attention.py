@@ -6,8 +6,9 @@ cross-attention alike, and a look at every map of a model (`attention_maps`).
 What is not: masks, which are made in `lib.masks`; positions, residuals and norms."""
 
 import math
+from copy import copy
 from functools import partial
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import torch
 import torch.nn.functional as F
@@ -153,8 +154,7 @@ class KeyValueCache:
         """Return a cache that holds these sequences of the batch, in this order, each any number of
         times: a beam goes on with some hypotheses and drops others.
         """
-        chosen = KeyValueCache(grows=self.grows)
-        chosen.length = self.length
+        chosen = copy(self)
         chosen._key, chosen._value = self._key[rows], self._value[rows]
         return chosen
 
@@ -174,15 +174,22 @@ class MultiHeadAttention(nn.Module):
     Given one input it is self-attention; given a second one, which the keys and values are taken
     from, it is cross-attention. The parameters and the code are the same.
 
+    With n_kv_heads below n_heads it is grouped-query attention: n_heads / n_kv_heads heads, one
+    after another, have their own queries and share the keys and values of one head. With 1 it is
+    multi-query attention. A cache holds n_kv_heads heads only.
+
     Shapes: see `forward`.
-    Args: d_model and n_heads as in the paper. d_k and d_v, the dimensions of one head, are
-        d_model / n_heads unless given. d_query_in, d_key_in, d_value_in, the dimensions of the
-        inputs, and d_out, that of the output, are d_model unless given (d_value_in: d_key_in). bias
-        adds a bias to each of the four projections. dropout acts on the attention weights, in
-        training; the paper has none there. positions, a scheme of `lib.positions` that rotates
-        queries and keys or adds to the scores, for self-attention; the layers of a stack share one.
-    Errors: ValueError if n_heads does not divide d_model where d_k or d_v follows from it.
-    Source: Attention Is All You Need, section 3.2.2.
+    Args: d_model and n_heads as in the paper; n_kv_heads is n_heads unless given. d_k and d_v, the
+        dimensions of one head, are d_model / n_heads unless given. d_query_in, d_key_in,
+        d_value_in, the dimensions of the inputs, and d_out, that of the output, are d_model unless
+        given (d_value_in: d_key_in). bias adds a bias to each of the four projections. dropout acts
+        on the attention weights, in training; the paper has none there. positions, a scheme of
+        `lib.positions` that rotates queries and keys or adds to the scores, for self-attention; the
+        layers of a stack share one.
+    Errors: ValueError if n_heads does not divide d_model where d_k or d_v follows from it, or if
+        n_kv_heads does not divide n_heads.
+    Source: Attention Is All You Need, section 3.2.2; Shazeer 2019 (multi-query); Ainslie et al.
+        2023 (grouped-query).
     """
 
     def __init__(
@@ -190,6 +197,7 @@ class MultiHeadAttention(nn.Module):
         d_model: int,
         n_heads: int,
         *,
+        n_kv_heads: int | None = None,
         d_k: int | None = None,
         d_v: int | None = None,
         d_query_in: int | None = None,
@@ -208,7 +216,14 @@ class MultiHeadAttention(nn.Module):
                 f"expected d_model to be a multiple of n_heads, got d_model={d_model} and "
                 f"n_heads={n_heads}; change one of them, or give both d_k and d_v"
             )
+        n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+        if n_kv_heads < 1 or n_heads % n_kv_heads:
+            raise ValueError(
+                f"expected n_kv_heads to divide n_heads, got n_kv_heads={n_kv_heads} and "
+                f"n_heads={n_heads}; each group has n_heads / n_kv_heads query heads"
+            )
         self.n_heads = n_heads
+        self.n_kv_heads = n_kv_heads
         self.dropout = dropout
         self.positions = positions
         d_k = d_model // n_heads if d_k is None else d_k
@@ -220,8 +235,8 @@ class MultiHeadAttention(nn.Module):
 
         # The matrices W_1 ... W_h of all heads stand side by side in one.
         self.w_q = nn.Linear(d_query_in, n_heads * d_k, bias=bias)
-        self.w_k = nn.Linear(d_key_in, n_heads * d_k, bias=bias)
-        self.w_v = nn.Linear(d_value_in, n_heads * d_v, bias=bias)
+        self.w_k = nn.Linear(d_key_in, n_kv_heads * d_k, bias=bias)
+        self.w_v = nn.Linear(d_value_in, n_kv_heads * d_v, bias=bias)
         self.w_o = nn.Linear(n_heads * d_v, d_out, bias=bias)
         for projection in (self.w_q, self.w_k, self.w_v, self.w_o):
             # Keeps the variance of what passes through: the reason for 1/sqrt(d_k) assumes it.
@@ -256,14 +271,14 @@ class MultiHeadAttention(nn.Module):
         offset = cache.length if cache is not None and cache.grows else 0
         x_key = x_query if x_key is None else x_key
         x_value = x_key if x_value is None else x_value
-        query = self._split_heads(self._project("w_q", x_query))  # (batch, heads, query, d_k)
+        query = self._split_heads(self._project("w_q", x_query), self.n_heads)
         if self.positions is not None:
             query = self.positions.rotate(query, offset)
         if cache is not None and cache.length and not cache.grows:
             key, value = cache.read()
         else:
-            key = self._split_heads(self._project("w_k", x_key))  # (batch, heads, key, d_k)
-            value = self._split_heads(self._project("w_v", x_value))  # (batch, heads, key, d_v)
+            key = self._split_heads(self._project("w_k", x_key), self.n_kv_heads)
+            value = self._split_heads(self._project("w_v", x_value), self.n_kv_heads)
             if self.positions is not None:
                 key = self.positions.rotate(key, offset)
             if cache is not None:
@@ -271,7 +286,7 @@ class MultiHeadAttention(nn.Module):
         bias = None
         if self.positions is not None:
             bias = self.positions.bias(query.shape[-2], key.shape[-2])
-        attended = scaled_dot_product_attention(
+        heads, weights = _attend_in_groups(
             query,
             key,
             value,
@@ -280,14 +295,14 @@ class MultiHeadAttention(nn.Module):
             dropout=self.dropout if self.training else 0.0,
             return_weights=return_weights,
         )
-        heads, weights = attended if isinstance(attended, tuple) else (attended, None)
         # (batch, heads, query, d_v) -> (batch, query, heads, d_v) -> (batch, query, heads * d_v)
         output = self.w_o(heads.transpose(1, 2).flatten(2))  # (batch, query, d_out)
         return output if weights is None else (output, weights)
 
-    def _split_heads(self, x: Tensor) -> Tensor:
+    @staticmethod
+    def _split_heads(x: Tensor, n_heads: int) -> Tensor:
         """(batch, time, heads * d) -> (batch, time, heads, d) -> (batch, heads, time, d)."""
-        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
 
     def _project(self, name: str, x: Tensor) -> Tensor:
         """x W, with an error that speaks of the input and not of a matrix product."""
@@ -299,6 +314,35 @@ class MultiHeadAttention(nn.Module):
                 "d_query_in, d_key_in, d_value_in"
             )
         return projection(x)
+
+
+def _attend_in_groups(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    *,
+    bias: Tensor | None,
+    **options: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Attention of heads of queries, of which each group shares one head of keys and values.
+
+    Shapes: query (batch, heads, query, d_k), key (batch, kv_heads, key, d_k), value (batch,
+        kv_heads, key, d_v). Returns (batch, heads, query, d_v), and the weights if asked.
+    """
+    batch, n_heads, n_queries, _ = query.shape
+    group = n_heads // key.shape[1]
+    if group > 1 and mask is None and bias is None:
+        # A group's queries become more queries of one head: a step of decoding reads each key once.
+        query = query.unflatten(1, (-1, group)).flatten(2, 3)  # (batch, kv_heads, ..., d_k)
+    elif group > 1:
+        key, value = (x.repeat_interleave(group, dim=1) for x in (key, value))
+    attended = scaled_dot_product_attention(query, key, value, mask, bias=bias, **options)
+    heads, weights = attended if isinstance(attended, tuple) else (attended, None)
+    if query.shape[1] < n_heads:
+        heads = heads.reshape(batch, n_heads, n_queries, -1)
+        weights = None if weights is None else weights.reshape(batch, n_heads, n_queries, -1)
+    return heads, weights
 
 
 def _require_fitting(query: Tensor, key: Tensor, value: Tensor) -> None:

@@ -65,11 +65,34 @@ class LayerNorm(nn.Module):
         return F.layer_norm(x, self.gain.shape, self.gain, self.bias, self.eps)
 
 
+class RMSNorm(nn.Module):
+    """x / sqrt(mean(x^2) + eps) * gain, each position by itself: `LayerNorm` without mean and bias.
+
+    The gain starts at 1. torch's fused kernel computes it. float16 and bfloat16 are squared and
+    summed in float32, so a large entry does not overflow, and only the result is rounded.
+
+    Shapes: x (*batch, d_model). Returns the same shape.
+    Errors: ValueError for another dimension.
+    Source: Zhang and Sennrich 2019, equation 4.
+    """
+
+    def __init__(self, d_model: int, eps: float = 1e-5):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        _require_width(x, len(self.gain), "RMSNorm")
+        # The kernel takes one type only; under autocast x may be of another one than the gain.
+        return F.rms_norm(x, self.gain.shape, self.gain.to(x.dtype), self.eps)
+
+
 class FeedForward(nn.Module):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, the same at each position.
 
     activation "gelu" replaces max(0, .) by GELU; "swiglu" gates the inner layer by a third matrix:
     (silu(x W_1 + b_1) * (x W_3 + b_3)) W_2 + b_2, so the same d_ff costs half as much again.
+    bias=False leaves all of b_1, b_2 and b_3 out.
 
     Shapes: x (*batch, d_model), inside (*batch, d_ff). Returns (*batch, d_model).
     Errors: ValueError for another dimension or an unknown activation.
@@ -77,19 +100,20 @@ class FeedForward(nn.Module):
     Shazeer 2020 (SwiGLU).
     """
 
-    def __init__(self, d_model: int, d_ff: int, activation: str = "relu"):
+    def __init__(self, d_model: int, d_ff: int, activation: str = "relu", *, bias: bool = True):
         super().__init__()
         if activation not in ACTIVATIONS:
             raise ValueError(
                 f"expected an activation out of {', '.join(ACTIVATIONS)}, got {activation!r}"
             )
         self.activation = ACTIVATIONS[activation]
-        self.w_1 = nn.Linear(d_model, d_ff)
-        self.w_2 = nn.Linear(d_ff, d_model)
-        self.w_3 = nn.Linear(d_model, d_ff) if activation == "swiglu" else None
+        self.w_1 = nn.Linear(d_model, d_ff, bias=bias)
+        self.w_2 = nn.Linear(d_ff, d_model, bias=bias)
+        self.w_3 = nn.Linear(d_model, d_ff, bias=bias) if activation == "swiglu" else None
         for layer in filter(None, (self.w_1, self.w_2, self.w_3)):
             nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
+            if bias:
+                nn.init.zeros_(layer.bias)
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         _require_width(x, self.w_1.in_features, "FeedForward")
@@ -105,6 +129,7 @@ class Residual(nn.Module):
     norm "post", as in the paper:  LayerNorm(x + Dropout(Sublayer(x)))
     norm "pre":                    x + Dropout(Sublayer(LayerNorm(x)))
 
+    Args: norm_layer makes the norm from d_model: LayerNorm, RMSNorm or a partial of one of them.
     Shapes: x (*batch, d_model); further arguments go to the sub-layer, which must return the shape
         of x. Returns that shape.
     Errors: ValueError for another word than "pre" or "post", or a sub-layer that changes the shape.
@@ -112,13 +137,19 @@ class Residual(nn.Module):
     """
 
     def __init__(
-        self, sublayer: nn.Module, d_model: int, *, norm: str = "post", dropout: float = 0.0
+        self,
+        sublayer: nn.Module,
+        d_model: int,
+        *,
+        norm: str = "post",
+        dropout: float = 0.0,
+        norm_layer: Callable[[int], nn.Module] = LayerNorm,
     ):
         super().__init__()
         if norm not in PLACEMENTS:
             raise ValueError(f'expected norm "pre" or "post", got {norm!r}')
         self.sublayer = sublayer
-        self.norm = LayerNorm(d_model)
+        self.norm = norm_layer(d_model)
         self.dropout = nn.Dropout(dropout)
         self.pre_norm = norm == "pre"
 

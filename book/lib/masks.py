@@ -34,18 +34,30 @@ def padding_mask(
 
 
 def causal_mask(
-    n_queries: int, n_keys: int | None = None, *, device: torch.device | None = None
+    n_queries: int,
+    n_keys: int | None = None,
+    *,
+    window: int | None = None,
+    device: torch.device | None = None,
 ) -> Bool[Tensor, "{n_queries} key"]:
     """Let no position attend to a later one: mask[i, j] = j <= i.
+
+    With a sliding window, each position attends to the last `window` positions only, itself
+    included: mask[i, j] = i - window < j <= i.
 
     With more keys than queries the queries are the last positions of the sequence, as in decoding
     with a cache of earlier keys: mask[i, j] = j <= i + (n_keys - n_queries).
 
     Shapes: (query, key), where key = query unless given.
-    Errors: ValueError for fewer keys than queries.
-    Source: Attention Is All You Need, section 3.2.3.
+    Errors: ValueError for fewer keys than queries, or a window below 1.
+    Source: Attention Is All You Need, section 3.2.3; Beltagy et al. 2020 (the sliding window).
     """
-    return _distance(n_queries, n_keys, device) <= 0
+    distance = _distance(n_queries, n_keys, device)
+    if window is None:
+        return distance <= 0
+    if window < 1:
+        raise ValueError(f"expected a window of 1 or more, got {window}; 1 is the query itself")
+    return (distance <= 0) & (distance > -window)
 
 
 def window_mask(

@@ -108,22 +108,29 @@ class _Tabled(Positions):
         super().__init__()
         self.width, self.base = width, base
         # A buffer moves with .to(); it is not saved, for it can be computed again.
-        self.register_buffer("table", self._make_table(max_length), persistent=False)
+        table = self._make_table(max_length).to(torch.get_default_dtype())
+        self.register_buffer("table", table, persistent=False)
 
     def _make_table(self, n_positions: int) -> Tensor:
-        return sinusoidal_table(n_positions, self.width, base=self.base)
+        return sinusoidal_table(n_positions, self.width, base=self.base, dtype=torch.float64)
 
     def _apply(self, *args: Any, **kwargs: Any) -> "_Tabled":
-        """Follow .to() and .half(), but never with a table rounded to 16 bits: angles add up."""
+        """Follow .to(), .half() and .double() with a table that is made again and rounded once.
+
+        It keeps 32 bits at least: angles add up.
+        """
+        before = self.table.dtype
         super()._apply(*args, **kwargs)
-        if self.table.dtype in (torch.float16, torch.bfloat16):
-            self.table = self._make_table(len(self.table)).to(self.table.device)
+        if self.table.dtype != before:
+            dtype = torch.promote_types(self.table.dtype, torch.float32)
+            self.table = self._make_table(len(self.table)).to(dtype).to(self.table.device)
         return self
 
     def _rows(self, x: Tensor, offset: int) -> Tensor:
         end = offset + x.shape[-2]
         if end > len(self.table):
-            self.table = self._make_table(2 * end).to(self.table)
+            table = self._make_table(2 * end).to(self.table.dtype)
+            self.table = table.to(self.table.device)
         return self.table[offset:end]
 
 

@@ -2,13 +2,22 @@
 
 import copy
 import math
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lib.layers import Embedding, FeedForward, LayerNorm, Residual, TiedProjection, layer_norm
+from lib.layers import (
+    Embedding,
+    FeedForward,
+    LayerNorm,
+    Residual,
+    RMSNorm,
+    TiedProjection,
+    layer_norm,
+)
 from tests.helpers import assert_close, gradients, normal, unchecked
 
 
@@ -52,6 +61,54 @@ def test_layer_norm_starts_with_gain_one_and_bias_zero():
     assert layer.bias.tolist() == [0.0] * 5
 
 
+def test_rms_norm_by_hand():
+    """The mean of squares is (1 + 49 + 25 + 25) / 4 = 25, its root 5."""
+    layer = RMSNorm(4, eps=0.0)
+    x = torch.tensor([[1.0, -7.0, 5.0, 5.0]])
+    assert layer(x).tolist() == [pytest.approx([0.2, -1.4, 1.0, 1.0])]
+    with torch.no_grad():
+        layer.gain.copy_(torch.tensor([1.0, 2.0, 3.0, 0.0]))
+    assert layer(x).tolist() == [pytest.approx([0.2, -2.8, 3.0, 0.0])]
+    assert RMSNorm(1, eps=3.0)(torch.ones(1)).item() == pytest.approx(0.5)
+
+
+def test_rms_norm_by_formula_with_gradients():
+    layer = RMSNorm(5, eps=0.01).double()
+    nn.init.normal_(layer.gain)
+    x = normal(2, 3, 5).requires_grad_()
+    wanted = x / (x.pow(2).mean(-1, keepdim=True) + 0.01).sqrt() * layer.gain
+    assert_close(layer(x), wanted, 1e-12)
+    assert_close(layer(x[1, 2]), wanted[1, 2], 1e-12)
+    inputs = [x, layer.gain]
+    for got, true in zip(gradients(layer(x), inputs), gradients(wanted, inputs), strict=True):
+        assert_close(got, true, 1e-12)
+
+
+def test_rms_norm_does_not_see_scale_and_sees_a_shift():
+    layer = RMSNorm(7, eps=0.0).double()
+    x = normal(3, 7)
+    assert_close(layer(11 * x), layer(x), 1e-12)
+    assert not torch.allclose(layer(x + 1), layer(x), atol=0.1)
+    centred = x - x.mean(-1, keepdim=True)  # where the mean is 0, it is LayerNorm
+    assert_close(layer(centred), LayerNorm(7, eps=0.0).double()(x), 1e-12)
+    assert not RMSNorm(3)(torch.zeros(2, 3)).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_rms_norm_of_half_precision_rounds_the_result_alone(dtype):
+    """Entries of 300 have squares above float16's 65,504; their mean is taken in float32."""
+    layer = RMSNorm(1009)
+    nn.init.normal_(layer.gain)
+    for x in (normal(5, 1009, dtype=dtype), torch.full((5, 1009), 300.0).to(dtype)):
+        gain = layer.gain.detach().to(dtype).double()
+        wanted = x.double() / (x.double().pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * gain
+        for got in (layer(x), layer.to(dtype)(x)):
+            assert got.dtype == dtype
+            error = ((got.double() - wanted) / wanted).abs()[wanted.abs() > 1e-3].max().item()
+            assert error < torch.finfo(dtype).eps
+        layer.float()
+
+
 def test_feed_forward_by_hand():
     """x = (1, -1): the inner layer is (1, -1) before the ReLU and (1, 0) after it."""
     layer = FeedForward(2, 2)
@@ -81,6 +138,16 @@ def test_feed_forward_by_formula_at_each_position(activation):
     wanted = inner @ layer.w_2.weight.T + layer.w_2.bias
     assert_close(layer(x), wanted, 1e-10)
     assert_close(layer(x[1, 2]), wanted[1, 2], 1e-10)
+
+
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+def test_feed_forward_without_biases(activation):
+    bare, layer = FeedForward(5, 11, activation, bias=False), FeedForward(5, 11, activation)
+    assert set(bare.state_dict()) == {n for n in layer.state_dict() if n.endswith(".weight")}
+    layer.load_state_dict(bare.state_dict(), strict=False)  # whose biases start at 0
+    x = normal(2, 3, 5, dtype=torch.float32)
+    assert_close(bare(x), layer(x), 1e-6)
+    assert not bare(torch.zeros(5)).any()
 
 
 def test_feed_forward_equals_a_convolution_of_width_one():
@@ -117,6 +184,18 @@ def test_residual_placements_by_formula():
     assert_close(post(x, extra=1.0), norm(3 * x + 1), 1e-12)
     assert_close(pre(x, extra=1.0), x + 2 * norm(x) + 1, 1e-12)
     assert_close(pre(x, 1.0), pre(x, extra=1.0), 0.0)
+
+
+def test_residual_takes_another_norm():
+    x = normal(2, 3, 5)
+    rms = RMSNorm(5, eps=0.5).double()
+    layers = {
+        norm: Residual(Twice(), 5, norm=norm, norm_layer=partial(RMSNorm, eps=0.5)).double()
+        for norm in ("post", "pre")
+    }
+    assert_close(layers["post"](x), rms(3 * x), 1e-12)
+    assert_close(layers["pre"](x), x + 2 * rms(x), 1e-12)
+    assert list(layers["pre"].state_dict()) == ["norm.gain"]
 
 
 def test_residual_drops_the_change_and_never_the_path():
@@ -182,24 +261,30 @@ def test_the_tie_survives(how):
 
 def test_gradients_reach_every_parameter():
     x = normal(2, 3, 5).requires_grad_()
-    for layer in (LayerNorm(5), FeedForward(5, 11), FeedForward(5, 11, "swiglu")):
+    for layer in (LayerNorm(5), RMSNorm(5), FeedForward(5, 11), FeedForward(5, 11, "swiglu")):
         layer = layer.double()
         for gradient in gradients(layer(x), [x, *layer.parameters()]):
             assert gradient.any()
 
 
 def test_autocast_runs():
-    layer = Residual(FeedForward(8, 13), 8)
     x = normal(2, 3, 8, dtype=torch.float32)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        got = layer(x)
-    assert_close(got, layer(x), 0.05)
+    for norm_layer in (LayerNorm, RMSNorm):
+        layer = Residual(FeedForward(8, 13), 8, norm_layer=norm_layer)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            got = layer(x)
+        assert_close(got, layer(x), 0.05)
 
 
 def test_mistakes_are_named():
     x = torch.zeros(2, 3, 5)
     with unchecked():
-        for layer in (LayerNorm(7), FeedForward(7, 11), TiedProjection(Embedding(3, 7))):
+        for layer in (
+            LayerNorm(7),
+            RMSNorm(7),
+            FeedForward(7, 11),
+            TiedProjection(Embedding(3, 7)),
+        ):
             name = type(layer).__name__
             with pytest.raises(ValueError, match=f"d_model=7 for {name}, got \\(2, 3, 5\\)"):
                 layer(x)

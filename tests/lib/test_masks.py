@@ -46,6 +46,21 @@ def test_causal_with_earlier_keys_is_the_end_of_the_whole():
     assert torch.equal(causal_mask(3, 7), causal_mask(7)[-3:])
 
 
+def test_causal_with_a_sliding_window():
+    assert causal_mask(4, window=2).tolist() == [
+        [X, o, o, o],
+        [X, X, o, o],
+        [o, X, X, o],
+        [o, o, X, X],
+    ]
+    assert torch.equal(causal_mask(5, window=1), torch.eye(5, dtype=torch.bool))
+    assert torch.equal(causal_mask(5, window=5), causal_mask(5))
+    for window in (1, 2, 3, 7, 11):  # with earlier keys, the end of the whole
+        assert torch.equal(causal_mask(3, 7, window=window), causal_mask(7, window=window)[-3:])
+        both = combine_masks(causal_mask(7), window_mask(7, window - 1))
+        assert torch.equal(causal_mask(7, window=window), both)
+
+
 def test_window():
     assert window_mask(4, 1).tolist() == [
         [X, X, o, o],
@@ -147,6 +162,8 @@ def test_fewer_keys_than_queries_are_refused():
     for make in (lambda: causal_mask(5, 4), lambda: window_mask(5, 1, 4)):
         with pytest.raises(ValueError, match="got 5 queries and 4 keys"):
             make()
+    with pytest.raises(ValueError, match="window of 1 or more, got 0"):
+        causal_mask(3, window=0)
     with pytest.raises(ValueError, match="radius of 0 or more, got -1"):
         window_mask(3, -1)
 

@@ -147,6 +147,22 @@ def test_rotary_in_half_precision(dtype, whole_module):
     assert_close(got, Rotary(6).rotate(x), 0.03)
 
 
+@pytest.mark.parametrize("scheme", [Rotary, Sinusoidal])
+def test_a_table_in_float64_is_exact_and_back_in_float32_the_same(scheme):
+    exact = sinusoidal_table(29, 6, dtype=torch.float64)
+    if scheme is Rotary:
+        exact = exact.unflatten(-1, (-1, 2)).flip(-1)
+    layer = scheme(6, max_length=11)
+    before = layer.table.clone()
+    assert torch.equal(before, exact[:11].float())
+    assert torch.equal(layer.double().table, exact[:11])
+    layer.rotate(normal(17, 6))  # one of the two grows the table to 2 * 17
+    layer.add(normal(17, 6))
+    assert torch.equal(layer.table[:29], exact)
+    assert torch.equal(layer.half().table[:11], before)
+    assert torch.equal(layer.float().table[:11], before)
+
+
 @pytest.mark.parametrize("n_heads", [1, 3, 8])
 @pytest.mark.parametrize(("n_queries", "n_keys"), [(5, 5), (1, 7), (2, 7)])
 def test_alibi_by_loops(n_heads, n_queries, n_keys):

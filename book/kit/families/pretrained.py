@@ -8,8 +8,6 @@ parts differ from the book's, the difference stands here:
     BERT    a third embedding, of segments; a norm on the sum of the three; eps 1e-12
     GPT-2   GELU by its tanh formula; matrices stored as (in, out), and W^Q, W^K, W^V as one"""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,110 +16,26 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from kit.shared.model_folder import (
+    config_file,
+    filled,
+    number_of,
+    read_config,
+    read_weights,
+    require,
+    size_of,
+)
 from lib.layers import Embedding, LayerNorm, TiedProjection
 from lib.masks import padding_mask
 from lib.positions import Learned
 from lib.transformer import Config, Encoder, LanguageModel
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
-REMEDY = "fetch the folder again, whole"
 # BERT's pooler and second task serve training alone; position_ids and attn.bias are no weights.
 WITH_A_HEAD = ("MaskedLM", "PreTraining")  # in the names of the classes that have one
 BERT_UNUSED = ("pooler.", "cls.seq_relationship.", "cls.predictions.decoder.", ".position_ids")
 GPT2_UNUSED = (".attn.bias", ".attn.masked_bias", "lm_head.weight")
 ACTIVATION_OF = {"relu": "relu", "gelu": "gelu"}
 ACTIVATION_OF |= {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
-
-
-def read_config(folder: str | Path) -> dict[str, Any]:
-    """Read what a folder's config.json says of its model.
-
-    Errors: ValueError for a file that is missing or is not a JSON object.
-    """
-    path = Path(folder) / CONFIG
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"expected a file {path}, got {error.strerror}; {REMEDY}") from error
-    except ValueError as error:
-        raise ValueError(f"expected JSON in {path}, got {error}; {REMEDY}") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"expected a JSON object in {path}, got {found!r}; {REMEDY}")
-    return found
-
-
-def read_weights(
-    folder: str | Path,
-    wanted: Mapping[str, tuple[int, ...]],
-    *,
-    prefix: str,
-    unused: Iterable[str] = (),
-    dtype: torch.dtype = torch.float32,
-) -> dict[str, Tensor]:
-    """Read the tensors of `wanted`, by name and shape, from a folder's model.safetensors.
-
-    All names and shapes are compared before the first number is read.
-
-    Args: prefix, what the names in the file may begin with besides; unused, prefixes and suffixes
-        of names that may be in the file and are left there; dtype, that of the tensors returned.
-    Returns: the tensors under the names of `wanted`.
-    Errors: ValueError for a file that is missing or broken, a tensor that is missing, left over,
-        stored twice, of another shape, or not of real numbers.
-    """
-    from safetensors import SafetensorError, safe_open  # only who loads weights needs safetensors
-
-    path = Path(folder) / WEIGHTS
-    if not path.is_file():
-        others = sorted(other.name for other in Path(folder).glob("*model*"))
-        got = f"only {', '.join(others)}" if others else "no such file"
-        raise ValueError(f"expected a file {path}, got {got}; take a model that is stored as one")
-    try:
-        with safe_open(str(path), "pt") as file:
-            stored: dict[str, str] = {}  # from plain names to those in the file
-            for name in file.keys():  # noqa: SIM118, it is no mapping
-                plain = _plain_name(name, prefix)
-                if plain in stored:
-                    raise ValueError(
-                        f"{path}: expected each tensor once, got {name} beside {stored[plain]}; "
-                        f"{REMEDY}"
-                    )
-                stored[plain] = name
-            shapes = {plain: file.get_slice(name).get_shape() for plain, name in stored.items()}
-            _compare(path, shapes, wanted, tuple(unused))
-            found = {plain: file.get_tensor(stored[plain]) for plain in wanted}
-    except SafetensorError as error:
-        raise ValueError(f"expected a whole file {path}, got {error}; {REMEDY}") from error
-    for name, tensor in found.items():
-        if not tensor.is_floating_point() or not tensor.isfinite().all():
-            raise ValueError(f"{path}: expected finite real numbers in {name}; {REMEDY}")
-    return {name: tensor.to(dtype) for name, tensor in found.items()}
-
-
-def _plain_name(name: str, prefix: str) -> str:
-    """Without the prefix of a model with a head; with the newer names of a norm's two vectors."""
-    name = name.removeprefix(prefix).replace("LayerNorm.gamma", "LayerNorm.weight")
-    return name.replace("LayerNorm.beta", "LayerNorm.bias")
-
-
-def _compare(
-    path: Path,
-    found: Mapping[str, Sequence[int]],
-    wanted: Mapping[str, tuple[int, ...]],
-    unused: tuple[str, ...],
-) -> None:
-    described = "is it the model that config.json describes?"
-    if missing := [name for name in wanted if name not in found]:
-        got = f"none ({len(missing)} missing in all)"
-        raise ValueError(f"{path}: expected a tensor {missing[0]}, got {got}; {described}")
-    extra = [name for name in found if name not in wanted]
-    if left := [name for name in extra if not (name.startswith(unused) or name.endswith(unused))]:
-        raise ValueError(
-            f"{path}: expected no tensor {left[0]}, got one ({len(left)} left over in all); "
-            "the model has a part that would be lost"
-        )
-    for name, shape in wanted.items():
-        if (came := tuple(found[name])) != shape:
-            raise ValueError(f"{path}: expected {name} of shape {shape}, got {came}; {described}")
 
 
 def bert_names(n_layers: int, head: bool) -> dict[str, str]:
@@ -289,31 +203,31 @@ def load_bert(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Bert
     Source: Devlin et al. 2019.
     """
     found = read_config(folder)
-    _require(found, folder, model_type="bert", is_decoder=False)
-    _require(found, folder, position_embedding_type="absolute", tie_word_embeddings=True)
-    _require(found, folder, add_cross_attention=False)
+    require(found, folder, model_type="bert", is_decoder=False)
+    require(found, folder, position_embedding_type="absolute", tie_word_embeddings=True)
+    require(found, folder, add_cross_attention=False)
     config = Config(
-        source_vocab=_size(found, "vocab_size", folder),
-        d_model=_size(found, "hidden_size", folder),
-        n_heads=_size(found, "num_attention_heads", folder),
-        d_ff=_size(found, "intermediate_size", folder),
-        n_layers=_size(found, "num_hidden_layers", folder),
-        max_length=_size(found, "max_position_embeddings", folder),
+        source_vocab=size_of(found, "vocab_size", folder),
+        d_model=size_of(found, "hidden_size", folder),
+        n_heads=size_of(found, "num_attention_heads", folder),
+        d_ff=size_of(found, "intermediate_size", folder),
+        n_layers=size_of(found, "num_hidden_layers", folder),
+        max_length=size_of(found, "max_position_embeddings", folder),
         activation=_activation(found.get("hidden_act", "gelu"), folder),
-        dropout=_number(found, "hidden_dropout_prob", 0.1, folder),
+        dropout=number_of(found, "hidden_dropout_prob", 0.1, folder),
     )
     head = any(kind in str(found.get("architectures")) for kind in WITH_A_HEAD)
     if head:  # its transform has this function too, and ours is GELU
-        _require(found, folder, hidden_act="gelu")
-    eps = _number(found, "layer_norm_eps", 1e-12, folder)
-    segments = _size({"type_vocab_size": 2} | found, "type_vocab_size", folder)
+        require(found, folder, hidden_act="gelu")
+    eps = number_of(found, "layer_norm_eps", 1e-12, folder)
+    segments = size_of({"type_vocab_size": 2} | found, "type_vocab_size", folder)
     model = BertEncoder(config, n_segments=segments, eps=eps, head=head).to(dtype)
     names = bert_names(config.n_layers, head)
     ours = model.state_dict()
     shapes = {theirs: tuple(ours[name].shape) for name, theirs in names.items()}
     weights = read_weights(folder, shapes, prefix="bert.", unused=BERT_UNUSED, dtype=dtype)
     state = {name: weights[theirs] for name, theirs in names.items()}
-    return _filled(model, state, tied=head)
+    return filled(model, state, tied=head)
 
 
 def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> LanguageModel:
@@ -323,19 +237,19 @@ def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Lang
     Source: Radford et al. 2019.
     """
     found = read_config(folder)
-    _require(found, folder, model_type="gpt2", tie_word_embeddings=True, scale_attn_weights=True)
-    _require(found, folder, add_cross_attention=False, scale_attn_by_inverse_layer_idx=False)
-    _require(found, folder, layer_norm_epsilon=1e-5)
-    d_model = _size(found, "n_embd", folder)
+    require(found, folder, model_type="gpt2", tie_word_embeddings=True, scale_attn_weights=True)
+    require(found, folder, add_cross_attention=False, scale_attn_by_inverse_layer_idx=False)
+    require(found, folder, layer_norm_epsilon=1e-5)
+    d_model = size_of(found, "n_embd", folder)
     config = Config(
-        source_vocab=_size(found, "vocab_size", folder),
+        source_vocab=size_of(found, "vocab_size", folder),
         d_model=d_model,
-        n_heads=_size(found, "n_head", folder),
-        d_ff=4 * d_model if found.get("n_inner") is None else _size(found, "n_inner", folder),
-        n_layers=_size(found, "n_layer", folder),
-        max_length=_size(found, "n_positions", folder),
+        n_heads=size_of(found, "n_head", folder),
+        d_ff=4 * d_model if found.get("n_inner") is None else size_of(found, "n_inner", folder),
+        n_layers=size_of(found, "n_layer", folder),
+        max_length=size_of(found, "n_positions", folder),
         activation=_activation(found.get("activation_function", "gelu_new"), folder),
-        dropout=_number(found, "resid_pdrop", 0.1, folder),
+        dropout=number_of(found, "resid_pdrop", 0.1, folder),
         norm="pre",
         positions="learned",
     )
@@ -343,51 +257,13 @@ def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Lang
     model.embedding.scale = 1.0
     shapes = gpt2_shapes(config)
     weights = read_weights(folder, shapes, prefix="transformer.", unused=GPT2_UNUSED, dtype=dtype)
-    return _filled(model, gpt2_state(weights, config.n_layers), tied=True)
-
-
-def _filled(model: nn.Module, state: dict[str, Tensor], *, tied: bool) -> Any:
-    if tied:  # one matrix under two names
-        state |= {"projection.weight": state["embedding.weight"]}
-    model.load_state_dict(state)
-    return model.eval()
-
-
-def _size(found: dict[str, Any], name: str, folder: str | Path) -> int:
-    size = found.get(name)
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise ValueError(
-            f"{_file(folder)}: expected {name} as a whole number above 0, got {size!r}"
-        )
-    return size
-
-
-def _number(found: dict[str, Any], name: str, usual: float, folder: str | Path) -> float:
-    number = found.get(name, usual)
-    if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number < 1:
-        raise ValueError(
-            f"{_file(folder)}: expected {name} as a number from 0 to below 1, got {number!r}"
-        )
-    return number
-
-
-def _file(folder: str | Path) -> str:
-    return f"{Path(folder).name}/config.json"
+    return filled(model, gpt2_state(weights, config.n_layers), tied=True)
 
 
 def _activation(name: Any, folder: str | Path) -> str:
     if not isinstance(name, str) or name not in ACTIVATION_OF:
         wanted = ", ".join(ACTIVATION_OF)
-        raise ValueError(f"{_file(folder)}: expected an activation out of {wanted}, got {name!r}")
+        raise ValueError(
+            f"{config_file(folder)}: expected an activation out of {wanted}, got {name!r}"
+        )
     return ACTIVATION_OF[name]
-
-
-def _require(found: dict[str, Any], folder: str | Path, **wanted: Any) -> None:
-    """What the config may leave out, it may not set otherwise; the model's type it must name."""
-    for name, value in wanted.items():
-        got = found.get(name, None if name == "model_type" else value)
-        if got != value:
-            raise ValueError(
-                f"{_file(folder)}: expected {name} {value!r}, got {got!r}; "
-                "this design would need other modules"
-            )

@@ -37,7 +37,7 @@ def test_the_layer_has_the_shapes_of_its_schematic():
 def test_the_split_of_the_layer_puts_the_numbers_where_the_schematic_has_them():
     projected = torch.arange(3)[:, None] * 10 + torch.arange(4)
     split = projected.unflatten(-1, (2, 2))
-    heads = MultiHeadAttention(4, 2)._split_heads(projected[None])[0]
+    heads = MultiHeadAttention._split_heads(projected[None], 2)[0]
     tensors = {"projected": projected}
     tensors |= {f"position {t}": one for t, one in enumerate(split)}
     tensors |= {f"head {i}": one for i, one in enumerate(heads, start=1)}

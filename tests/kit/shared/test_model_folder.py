@@ -6,7 +6,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from kit.families.pretrained import load_bert, load_gpt2, read_config, read_weights
+from kit.families.pretrained import load_bert, load_gpt2
+from kit.shared.model_folder import read_config, read_weights
 from tests.paths import BOOK
 
 BERT, GPT2 = (BOOK / "checkpoints" / f"reference_{name}" for name in ("bert", "gpt2"))
