@@ -51,7 +51,7 @@ def test_entries_show_no_markup_and_say_author_and_year_first(entries):
     for entry in entries.values():
         text = entry.get_text()
         assert not re.search(r"[\\{}\[\]]|^\d", text), text
-        assert re.match(r"[^()]+ \((19|20)\d\d\)\. \S", text), text
+        assert re.match(r"[^()]+ \((19|20)\d\d[a-z]?\)\. \S", text), text
 
 
 def test_entries_are_sorted_by_their_authors(entries):
@@ -65,5 +65,5 @@ def test_entries_are_sorted_by_their_authors(entries):
 def test_a_citation_leads_to_the_entry_of_its_year(name, entries):
     for link in page(name).select('article a[href^="bibliography.html#"]'):
         entry = entries[link["href"].partition("#")[2]]
-        year = re.search(r"\((\d{4})\)", entry.get_text()).group(1)
+        year = re.search(r"\((\d{4}[a-z]?)\)", entry.get_text()).group(1)
         assert link.get_text().endswith(year), link

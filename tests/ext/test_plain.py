@@ -1,5 +1,7 @@
 """MyST becomes plain Markdown: each form where it stood, and an error for the rest."""
 
+from collections import Counter
+
 import nbformat
 import pytest
 
@@ -225,6 +227,11 @@ def test_labels_are_found_on_every_page_with_their_titles(tmp_path):
 
 
 def test_names_in_a_citation_are_letters_and_not_latex(places):
-    assert places.cite("cho2014learning", in_text=True).startswith("[Cho et al. (2014)](")
+    assert places.cite("cho2014learning", in_text=True).startswith("[Cho et al. (2014a)](")
     latex = [key for key in places.entries if set("{}\\") & set(places.cite(key, in_text=False))]
     assert not latex
+
+
+def test_no_two_works_are_cited_alike(places):
+    shown = Counter(places.cite(key, in_text=True).partition("](")[0] for key in places.entries)
+    assert [name for name, count in shown.items() if count > 1] == []

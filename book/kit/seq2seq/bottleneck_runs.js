@@ -44,8 +44,8 @@ export default {
       model,
       el,
       title: "Bottleneck, run by run",
-      lead: "Each curve is a recorded training run. Change its settings, and see up to which length "
-        + "of the source it translates.",
+      lead: "Each curve is one recorded setting, averaged over its seeds. Change it, and see up to "
+        + "which length of the source it translates.",
     }, (w) => {
       const [lengths, sentences, runs, items] = ["lengths", "sentences", "runs", "items"]
         .map((key) => w.data(key));
@@ -176,7 +176,7 @@ export default {
             ui.part("What this run wrote, on its first seed", words, verdict),
             ui.h("div", { class: "br-next" }, another, number))),
         ui.h("p", { class: "br-key" },
-          ui.h("span", {}, edit({ word: "token", kind: "wrong" }), "wrong or too much"),
+          ui.h("span", {}, edit({ word: "token", kind: "wrong" }), "wrong or extra"),
           ui.h("span", {}, edit({ word: "token", kind: "missing" }), "left out")),
       );
       w.foot();
