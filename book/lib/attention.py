@@ -174,8 +174,8 @@ class MultiHeadAttention(nn.Module):
     Given one input it is self-attention; given a second one, which the keys and values are taken
     from, it is cross-attention. The parameters and the code are the same.
 
-    With n_kv_heads below n_heads it is grouped-query attention: n_heads / n_kv_heads heads, one
-    after another, have their own queries and share the keys and values of one head. With 1 it is
+    With n_kv_heads below n_heads it is grouped-query attention: each n_heads / n_kv_heads
+    consecutive heads have their own queries and share one head of keys and values. With 1 it is
     multi-query attention. A cache holds n_kv_heads heads only.
 
     Shapes: see `forward`.

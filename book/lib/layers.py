@@ -68,8 +68,8 @@ class LayerNorm(nn.Module):
 class RMSNorm(nn.Module):
     """x / sqrt(mean(x^2) + eps) * gain, each position by itself: `LayerNorm` without mean and bias.
 
-    The gain starts at 1. torch's fused kernel computes it. float16 and bfloat16 are squared and
-    summed in float32, so a large entry does not overflow, and only the result is rounded.
+    `gain` is a learned scale, 1 at first. torch's fused kernel computes the whole. float16 and
+    bfloat16 are squared and summed in float32, so that large entries do not overflow.
 
     Shapes: x (*batch, d_model). Returns the same shape.
     Errors: ValueError for another dimension.

@@ -1,7 +1,7 @@
 """A model's folder in Hugging Face's layout: `config.json` and `model.safetensors`, read with care.
 
 Names and shapes are checked before any number is used, and nothing is fetched from anywhere. Which
-names and settings a design has is known to whoever loads it; here is what all of them need."""
+names and settings a design has, its own loader knows; here is what all loaders need."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
