@@ -2,7 +2,14 @@
 
 import pytest
 
-from kit.distributed.communication import Link, Measured, fit_link, relative_errors
+from kit.distributed.communication import (
+    PASSES,
+    Link,
+    Measured,
+    bytes_sent,
+    fit_link,
+    relative_errors,
+)
 from kit.shared.recorded import read_results
 
 RECORD = read_results("communication")
@@ -34,3 +41,13 @@ def test_sizes_span_what_a_step_sends():
     assert len(sizes) >= 8
     assert sizes[0] <= 1024
     assert sizes[-1] >= 2**26
+
+
+@pytest.mark.parametrize("one", RECORD["sent"], ids=lambda one: str(one["n"]))
+def test_ranks_send_what_the_formula_says_but_for_gloos_reduce_scatter(one):
+    """Each reduce-scatter of gloo is an all-reduce: it sends twice as much as a ring needs to."""
+    counted, formula = one["counted"], one["formula"]
+    assert formula == {kind: bytes_sent(kind, 1, one["n"]) for kind in PASSES}
+    for kind in ("all_reduce", "all_gather"):
+        assert counted[kind] == pytest.approx(formula[kind], rel=0.03)
+    assert counted["reduce_scatter"] == pytest.approx(formula["all_reduce"], rel=0.03)
