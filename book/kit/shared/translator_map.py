@@ -27,6 +27,8 @@ HERE = {
     "complexity": "what the whole costs",
     "families": "the encoder alone, the decoder alone, or both",
     "mistakes": "mistakes in every part, and the tests that find them",
+    "modern_block": "what today's models put in the place of each part",
+    "distributed": "the same training, on several processes and machines",
 }
 ALT = (
     "The translator of this book. The source sentence becomes embeddings with positions and passes "
@@ -102,12 +104,12 @@ def translator_map(chapters: Mapping[str, Chapter], lit: str = "") -> Map:
     about(s)
     projection = s.stop("embeddings", "Projection, softmax", at=(RIGHT, 578), width=180)
     choice = s.stop("decoding", "Choose a word", at=(RIGHT, 626))
-    training = s.stop("training", "Training", at=(LEFT, 578))
+    training = s.stop("training", "Training", at=(LEFT, 626))
     word = s.token("sleeps", at=(RIGHT - 46, 674), kind="target")
     s.arrow(last, projection)
     s.arrow(projection, choice)
     s.arrow((word.x, choice.bottom[1] + 3), word, kind="target")
-    s.arrow(projection, training, dashed=True)
+    s.arrow(projection, training, path="hvh", dashed=True)
     loop = [(390, word.y), (390, FED_IN)]
     s.arrow(word, (368, FED_IN), through=loop, kind="target")
     s.text("fed in again", at=(330, word.y - 11), kind="target", size=13)
@@ -169,10 +171,17 @@ def came_from(s: Map) -> None:
 
 def about(s: Map) -> None:
     """Lower left: what is said about the whole."""
-    s.text("The whole", at=(LEFT - 80, 424), align="start", kind="soft")
-    whole = {"transformer": "Transformer", "complexity": "Complexity", "families": "Families"}
-    for i, (concept, text) in enumerate((whole | {"mistakes": "Mistakes"}).items()):
-        s.stop(concept, text, at=(LEFT, 450 + i * ROW))
+    s.text("The whole", at=(LEFT - 80, 401), align="start", kind="soft")
+    whole = {
+        "transformer": "Transformer",
+        "complexity": "Complexity",
+        "families": "Families",
+        "mistakes": "Mistakes",
+        "modern_block": "Modern block",
+        "distributed": "Many machines",
+    }
+    for i, (concept, text) in enumerate(whole.items()):
+        s.stop(concept, text, at=(LEFT, 428 + i * ROW))
 
 
 def small_map(lit: str) -> str:
