@@ -19,33 +19,48 @@ from tqdm import tqdm
 from lib.checkpoints import write_whole
 from train.options import parse
 from train.report import facts, summarise, table
+from train.ranks import Ranks, joined
 from train.run import STATE, SUMMARY, prepare
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 1 after an error and 130 after Ctrl-C."""
+    with joined() as ranks:
+        with ranks.only_first_speaks():
+            status, message = _run(arguments, ranks)
+        if message:
+            ranks.report(message)
+        return status
+
+
+def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
+    """Train and score; return what `main` does, and what is to be told of an end before the end."""
     given = parse(arguments)
     run = None
     try:
-        run = prepare(given)
+        run = prepare(given, ranks)
         tqdm.write(table(facts(run)))
         if run.step:
             tqdm.write(f"Going on after update {run.step:,}.")
+        if run.ranks_before != ranks.world:
+            tqdm.write(
+                f"Processes: {ranks.world}, before {run.ranks_before}. The batches stay the same; "
+                "dropout draws other random numbers."
+            )
         if run.step < run.steps:
             run.learn()
-        text = summarise(run)
-        write_whole(run.out / SUMMARY, lambda part: part.write_text(text, encoding="utf-8"))
-        tqdm.write("\n" + text)
-        return 0
+        if ranks.rank == 0:
+            text = summarise(run)
+            write_whole(run.out / SUMMARY, lambda part: part.write_text(text, encoding="utf-8"))
+            tqdm.write("\n" + text)
+        return 0, ""
     except KeyboardInterrupt:
-        message = "Stopped before the first update; nothing is kept."
-        if run is not None and (run.out / STATE).exists():
-            message = (
-                f"Stopped after {run.kept:,} of {run.steps:,} updates; all is kept in "
-                f"{run.out / STATE}.\nGo on with: {_again(run.out)}"
-            )
-        tqdm.write(message, file=sys.stderr)
-        return 130
+        if run is None or not (run.out / STATE).exists():
+            return 130, "Stopped before the first update; nothing is kept."
+        return 130, (
+            f"Stopped after {run.kept:,} of {run.steps:,} updates; all is kept in "
+            f"{run.out / STATE}.\nGo on with: {_again(run.out, ranks.here)}"
+        )
     except torch.OutOfMemoryError:
         message = (
             "the memory of the GPU is too small; "
@@ -53,14 +68,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except (ValueError, OSError, FloatingPointError, ModuleNotFoundError) as error:
         message = str(error)
-    tqdm.write(f"error: {message}", file=sys.stderr)
-    return 1
+        if run is not None and ranks.rank:
+            message = f"process {ranks.rank}: {message}"
+    except RuntimeError as error:
+        if not ranks.lost(error):
+            raise
+        message = (
+            f"process {ranks.rank} lost its connection to another process, which has ended or does "
+            "not answer; torchrun's report names the one that failed first"
+        )
+    return 1, f"error: {message}"
 
 
-def _again(out: Path) -> str:
+def _again(out: Path, processes: int) -> str:
     """The command that goes on with a run, from whatever folder it is pasted in."""
-    book, python = Path(__file__).parents[1], Path(sys.executable)
-    resume = shlex.join([str(python), "-m", "train", "--resume", "--out", str(out.absolute())])
+    book, python = Path(__file__).parents[1], [str(Path(sys.executable)), "-m"]
+    if processes > 1:
+        python += ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m"]
+    resume = shlex.join([*python, "train", "--resume", "--out", str(out.absolute())])
     return f"(cd {shlex.quote(str(book))} && {resume})"
 
 

@@ -18,6 +18,8 @@ def facts(run: Run) -> list[tuple[str, str]]:
     layers = f"{o.layers}+{o.layers} layers, d_model {o.d_model}, {o.heads} heads, d_ff {o.d_ff}"
     left = f", {c.left_out:,} too long ones left out" if c.left_out else ""
     vocabularies = "one vocabulary" if o.share else "vocabularies"
+    together = f"{run.ranks.world} processes, " if run.ranks.world > 1 else ""
+    machine = f"{together}{run.device.type if together else run.device}"
     sizes = " and ".join(f"{len(vocab):,}" for vocab in run.vocabs[: 1 if o.share else 2])
     return [
         ("model", f"{layers}, {parameters:,} parameters"),
@@ -26,7 +28,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
         ("", f"{vocabularies} of {sizes} {'sub-words' if o.subword else 'words'}"),
         ("training", f"{run.steps:,} updates, {run.stream.per_epoch:,} batches an epoch"),
         ("", f"schedule {o.schedule}, rate {o.lr:.2g}, smoothing {o.smoothing}, seed {o.seed}"),
-        ("", f"{run.device}, {'bfloat16' if run.autocast else 'float32'}"),
+        ("", f"{machine}, {'bfloat16' if run.autocast else 'float32'}"),
     ]
 
 

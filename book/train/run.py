@@ -1,6 +1,7 @@
 """One run of `python -m train`: what it is made of, and what happens after each update."""
 
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -35,10 +36,12 @@ from lib.training import (
 from lib.transformer import Config, Transformer
 from train.corpus import make_vocabularies, read_corpus
 from train.options import FREE, settle
+from train.ranks import Ranks
 
 STATE, BEST, LOSSES, SUMMARY = "last.pt", "best.safetensors", "losses.jsonl", "summary.txt"
 VALIDATION_BATCH = 100  # sentences
 FLUSH_EVERY = 100  # updates
+ALONE = Ranks()
 
 
 @dataclass
@@ -55,12 +58,14 @@ class LossLog:
     """The losses of a run in a file, one JSON object a line; a resumed run goes on writing it.
 
     Args: `keep`, the updates that the run has behind it; lines of later ones are dropped, and so
-    is a last line that a killed process left half written.
+    is a last line that a killed process left half written. Without a path nothing is written.
     """
 
-    def __init__(self, path: Path, keep: int = 0):
-        self._path = path
+    def __init__(self, path: Path | None, keep: int = 0):
+        self._path = path or Path(os.devnull)
         self._waiting: list[tuple[int, dict[str, float | Tensor]]] = []
+        if path is None:
+            return
         lines = path.read_text(encoding="utf-8").splitlines() if keep and path.exists() else []
         kept = [line for line in lines if line.endswith("}") and json.loads(line)["step"] <= keep]
         text = "".join(line + "\n" for line in kept)
@@ -90,16 +95,32 @@ class LossLog:
 class Run:
     """One training run: data, model, optimiser and place, new or taken from a checkpoint.
 
-    Args: options as `settle` fills them; `kept`, what the checkpoint to resume from tells.
+    Args: options as `settle` fills them; `kept`, what the checkpoint to resume from tells; `ranks`,
+    the processes that train together. What is done in step with them says so below.
     Errors: ValueError for files, sizes or options that do not fit.
     """
 
-    def __init__(self, options: argparse.Namespace, kept: dict[str, Any] | None = None):
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        kept: dict[str, Any] | None = None,
+        ranks: Ranks = ALONE,
+    ):
         o = self.options = options
+        self.ranks = ranks
         self.out = Path(o.out)
         seed_everything(o.seed)
         torch.set_num_threads(o.threads)
-        self.device = _device(o.device)
+        ranks.agree(partial(self._read, kept))
+        # The package that learns sub-words numbers them in another order each time.
+        self.vocabs = ranks.gather(self.vocabs)[0]
+        ranks.agree(partial(self._build, kept))
+        ranks.expect_same(self._digest())
+
+    def _read(self, kept: dict[str, Any] | None) -> None:
+        """The device, the sentences and what their words are numbered by."""
+        o = self.options
+        self.device = _device(self.ranks.device(o.device))
         bf16 = {"auto": self.device.type == "cuda", "bfloat16": True, "float32": False}
         self.autocast = torch.bfloat16 if bf16[o.precision] else None
         self.loss = partial(teacher_forcing, autocast=self.autocast)
@@ -114,6 +135,10 @@ class Run:
             self.vocabs = tuple(map(vocabulary_from_json, kept["vocabularies"]))
         else:
             self.vocabs = make_vocabularies(self.corpus.train, o)
+
+    def _build(self, kept: dict[str, Any] | None) -> None:
+        """The model and all that is needed to train it, in the state of the checkpoint."""
+        o, ranks = self.options, self.ranks
         self.model = Transformer(self._config()).to(self.device)
         self.optimizer = paper_adam(self.model)
         self.state = (self.out / STATE, self.model, self.optimizer)  # a file, and what it keeps
@@ -125,8 +150,17 @@ class Run:
         if kept:
             self.step, _ = load_checkpoint(*self.state, stream=self.stream)
             self.progress = Progress(**kept["progress"])
+        states = kept.get("ranks", []) if kept else []
+        self.ranks_before = (len(states) or 1) if kept else ranks.world
+        ranks.set_generators(o.seed, self.step, states, self.device)
         self.kept, self.saved = self.step, time.monotonic()  # updates in the checkpoint, and when
-        self.log = LossLog(self.out / LOSSES, keep=self.step)
+        self.log = LossLog(None if ranks.rank else self.out / LOSSES, keep=self.step)
+
+    def _digest(self) -> str:
+        """A short text that is another one for another run, or another place in it."""
+        vocabularies = [vocab.tokens for vocab in self.vocabs]
+        told = (_fixed(self.options), self.fingerprint, vocabularies, self.step, self.progress)
+        return hashlib.sha256(repr(told).encode()).hexdigest()
 
     def _config(self) -> Config:
         o, (source, target) = self.options, self.vocabs
@@ -142,8 +176,9 @@ class Run:
         return cosine(self.steps, warmup) if o.schedule == "cosine" else warm_up(warmup)
 
     def save(self) -> None:
-        """Keep the whole state; the log first, so that it is never behind."""
+        """Keep the whole state, of all ranks; the log first, so that it is never behind."""
         self.log.flush()
+        generators = self.ranks.generators(self.device) if self.ranks.world > 1 else []
         now = time.monotonic()
         self.progress.seconds += now - self.saved
         self.saved = now
@@ -152,21 +187,29 @@ class Run:
             "fingerprint": self.fingerprint,
             "vocabularies": [vocabulary_to_json(vocab) for vocab in self.vocabs],
             "progress": asdict(self.progress),
+            "launch": self.ranks.launch,
+            "ranks": generators,
         }
-        save_checkpoint(*self.state, step=self.step, stream=self.stream, extra=told)
+        if self.ranks.rank == 0:
+            save_checkpoint(*self.state, step=self.step, stream=self.stream, extra=told)
         self.kept = self.step
 
     def validate(self) -> None:
-        """Measure the loss on held-out sentences; the best parameters so far are kept."""
+        """Measure the loss on held-out sentences; the best parameters so far are kept.
+
+        Each rank reads its part of them; all get the same loss.
+        """
         held = batches(self.corpus.valid, *self.vocabs, VALIDATION_BATCH, seed=0)
-        loss = validation_loss(self.model, held, loss=self.loss)
+        of_all = self.ranks.loss_of_all(self.loss)
+        loss = validation_loss(self.model, map(self.ranks.part, held), loss=of_all)
         self.progress.epochs = self.stream.position.epoch
         self.log.add(self.step, validation_loss=loss)
         best = loss < self.progress.best_loss
         if best:
             self.progress.best_loss, self.progress.best_step = loss, self.step
             about = {"step": self.step, "validation_loss": loss}
-            save_model(self.out / BEST, self.model, *self.vocabs, about)
+            if self.ranks.rank == 0:
+                save_model(self.out / BEST, self.model, *self.vocabs, about)
         tqdm.write(
             f"update {self.step:,} of {self.steps:,}: validation loss {loss:.3f}, "
             f"{perplexity(loss)}{', the best so far' if best else ''}"
@@ -181,9 +224,11 @@ class Run:
         elif step % FLUSH_EVERY == 0:
             self.log.flush()
         overdue = time.monotonic() - self.saved >= self.options.save_every
-        if done or overdue or self.stopping:
+        asked = self.stopping or self.ranks.abandoned()
+        overdue, stopping = self.ranks.any(overdue, asked)  # all save, or none
+        if done or overdue or stopping:
             self.save()
-        if self.stopping and not done:
+        if stopping and not done:
             raise KeyboardInterrupt
 
     def learn(self) -> None:
@@ -196,13 +241,13 @@ class Run:
             loss = partial(loss, criterion=partial(label_smoothed_loss, smoothing=o.smoothing))
         with _asked_to_stop(self):
             train(
-                self.model,
-                self.stream,
+                self.ranks.replicate(self.model),
+                map(self.ranks.part, self.stream),
                 self.steps,
                 o.lr,
                 schedule=self.schedule,
                 clip=o.clip,
-                loss=loss,
+                loss=self.ranks.loss_of_all(loss, o.accumulate),
                 optimizer=self.optimizer,
                 accumulate=o.accumulate,
                 start=self.step,
@@ -210,14 +255,23 @@ class Run:
             )
 
 
-def prepare(given: argparse.Namespace) -> Run:
+def prepare(given: argparse.Namespace, ranks: Ranks = ALONE) -> Run:
     """Make the run that the command line asks for, or the one that is to go on.
 
+    A run that torchrun has restarted goes on by itself.
     Errors: ValueError when there is nothing to resume, or a run that must not be overwritten.
     """
+    options, kept = ranks.agree(partial(_what_is_asked, given, ranks))
+    return Run(options, kept, ranks)
+
+
+def _what_is_asked(
+    given: argparse.Namespace, ranks: Ranks
+) -> tuple[argparse.Namespace, dict[str, Any] | None]:
+    """The options of the run, and what the checkpoint tells from which it goes on."""
     options = settle(given)
     state = Path(options.out) / STATE
-    if options.resume:
+    if options.resume or _was_begun_by(ranks, options, state):
         if not state.exists():
             raise ValueError(
                 f"expected a run to resume in {options.out}, there is no {STATE}; "
@@ -226,7 +280,7 @@ def prepare(given: argparse.Namespace) -> Run:
         kept = peek(state)
         told = {name: value for name, value in vars(given).items() if name in FREE}
         # `out` even if it was not told: the folder may have been copied or renamed since.
-        return Run(argparse.Namespace(**kept["options"] | told | {"out": options.out}), kept)
+        return argparse.Namespace(**kept["options"] | told | {"out": options.out}), kept
     if state.exists():
         raise ValueError(
             f"expected a new folder for a new run, but {options.out} holds one; "
@@ -234,7 +288,21 @@ def prepare(given: argparse.Namespace) -> Run:
         )
     Path(options.out).mkdir(parents=True, exist_ok=True)
     options.threads = options.threads or torch.get_num_threads()
-    return Run(options)
+    return options, None
+
+
+def _was_begun_by(ranks: Ranks, options: argparse.Namespace, state: Path) -> bool:
+    """Whether this state is that of the same start by torchrun, before it restarted the run."""
+    if not (ranks.restarted and state.exists()):
+        return False
+    kept = peek(state)
+    same = all(kept["options"].get(name) == value for name, value in _fixed(options).items())
+    return same and kept.get("launch") == ranks.launch
+
+
+def _fixed(options: argparse.Namespace) -> dict[str, Any]:
+    """The options that may not be told again when a run goes on."""
+    return {name: value for name, value in vars(options).items() if name not in FREE}
 
 
 def perplexity(loss: float) -> str:
@@ -251,7 +319,8 @@ def _asked_to_stop(run: Run) -> Iterator[None]:
 
     def ask(which: int, frame: Any) -> None:
         run.stopping = True
-        os.write(2, b"\nStopping after this update. Ctrl-C again stops at once.\n")
+        if run.ranks.rank == 0:
+            os.write(2, b"\nStopping after this update. Ctrl-C again stops at once.\n")
         signal.signal(which, before[which])
 
     before = {which: signal.getsignal(which) for which in (signal.SIGINT, signal.SIGTERM)}

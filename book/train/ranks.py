@@ -1,0 +1,271 @@
+"""Several processes train one model: `torchrun --standalone --nproc-per-node=2 -m train`.
+
+Each process, called a rank, holds the whole model and takes its part of every batch; torch's
+DistributedDataParallel averages the gradients over the ranks. A run that torchrun did not start is
+rank 0 of one, and everything here then leaves it as it is.
+"""
+
+import base64
+import io
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import cycle
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
+from torch.nn.parallel import DistributedDataParallel
+from tqdm import tqdm
+
+from lib.data import BOS, EOS, PAD, Batch
+from lib.layers import in_mode
+from lib.notebook import seed_everything
+from lib.training import Loss, teacher_forcing
+
+PATIENCE = timedelta(minutes=10)  # how long a rank waits for another one
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those that train together.
+
+    rank      its number; rank 0 alone writes files and tells how the run goes
+    world     how many there are, `here` of them on this machine, where this is number `local`
+    launch    torchrun's name for this start of all of them; the same after a restart
+    restarted whether torchrun has started the processes again, after one of them had ended
+    store     what all can write to, even when some of them have ended
+    parent    the process that started this one
+    """
+
+    rank: int = 0
+    world: int = 1
+    local: int = 0
+    here: int = 1
+    launch: str | None = None
+    restarted: bool = False
+    store: dist.Store | None = None
+    parent: int = 0
+
+    def abandoned(self) -> bool:
+        """Whether torchrun has ended without ending its processes, as when it is killed."""
+        return self.store is not None and os.getppid() != self.parent
+
+    def device(self, name: str) -> str:
+        """The device that `--device name` means for this rank: each one has a GPU of its own.
+
+        Errors: ValueError for a GPU that several ranks would have to share.
+        """
+        gpus = torch.cuda.device_count()
+        if self.here == 1 or not name.startswith(("auto", "cuda")):
+            return name
+        if name == "auto":
+            return f"cuda:{self.local}" if gpus >= self.here else "cpu"
+        if name != "cuda":
+            raise ValueError(
+                f"expected a GPU for each of {self.here} processes, got --device {name}, which is "
+                "one; say --device cuda, or start one process"
+            )
+        if gpus < self.here:
+            raise ValueError(
+                f"expected a GPU for each of {self.here} processes, got {gpus} of them; "
+                "start as many processes as there are GPUs, or say --device cpu"
+            )
+        return f"cuda:{self.local}"
+
+    def part(self, batch: Batch) -> Batch:
+        """This rank's sentences of a batch: every world-th, beginning with number `rank`.
+
+        A batch is sorted by length. So all ranks get about as many tokens, and none waits long for
+        another; of contiguous parts the last would be the longest. A rank for which no sentence is
+        left gets one without a real token, which counts for nothing in the loss.
+        """
+        if self.world == 1:
+            return batch
+        if self.rank >= len(batch.source):
+            return _nothing()
+        sides = (batch.source, batch.source_lengths, batch.target_in, batch.target_out)
+        return Batch(*(side[self.rank :: self.world] for side in sides))
+
+    def replicate(self, model: nn.Module) -> nn.Module:
+        """The model whose gradients are the mean over the ranks, and whose parameters rank 0's.
+
+        After its first backward pass DistributedDataParallel sorts the gradients into new buckets,
+        in which the sums over three ranks or more are rounded otherwise. That pass is made here,
+        with nothing to learn: a run that goes on then computes what it would have without a stop.
+        """
+        if self.store is None:
+            return model
+        device = next(model.parameters()).device
+        on_gpu = [device] if device.type == "cuda" else None
+        copies = DistributedDataParallel(model, device_ids=on_gpu)
+        copies.broadcast_buffers = False  # tables, which each rank computes and extends by itself
+        with torch.random.fork_rng(on_gpu or []), in_mode(copies, training=True):
+            teacher_forcing(copies, _nothing().to(device))[0].backward()
+        return copies
+
+    def loss_of_all(self, loss: Loss, accumulate: int = 1) -> Loss:
+        """The loss summed over the tokens of all ranks, and their number.
+
+        Its gradient is `world` times that of this rank's own sum: the mean over the ranks, which
+        DistributedDataParallel takes, is then the gradient of the sum over all of them. So `update`
+        divides by the tokens of all, and clips the gradient of all. Of `accumulate` batches, which
+        make one update, the ranks exchange gradients in the last one only.
+        """
+        if self.store is None:
+            return loss
+        turns = cycle(range(accumulate))
+
+        def of_all(model: nn.Module, part: Any) -> tuple[Tensor, Tensor]:
+            distributed = isinstance(model, DistributedDataParallel)
+            last = not distributed or next(turns) == accumulate - 1
+            with nullcontext() if last else model.no_sync():
+                total, tokens = loss(model, part)
+            number = torch.as_tensor(tokens, device=total.device)
+            both = torch.stack([total.detach().double(), number.double()])
+            dist.all_reduce(both)
+            whole, number = both
+            return whole.to(total.dtype) + self.world * (total - total.detach()), number.long()
+
+        return of_all
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """For each flag, whether it is true on some rank: what all of them are to act upon."""
+        if self.store is None:
+            return flags
+        found = torch.tensor(flags, dtype=torch.int32)
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+        return tuple(found.bool().tolist())
+
+    def gather(self, mine: T) -> list[T]:
+        """What each rank gives, in the order of the ranks."""
+        if self.store is None:
+            return [mine]
+        found: list[Any] = [None] * self.world
+        dist.all_gather_object(found, mine)
+        return found
+
+    def agree(self, make: Callable[[], T]) -> T:
+        """Make something on every rank. If one of them cannot, none goes on to wait for it.
+
+        `make` waits for no other rank. Errors: those of `make`; ValueError for one of another rank.
+        """
+        made, error = None, None
+        try:
+            made = make()
+        except Exception as caught:
+            error = caught
+        faults = self.gather(None if error is None else str(error))
+        if error:
+            raise error
+        for rank, fault in enumerate(faults):
+            if fault is not None:
+                raise ValueError(f"process {rank}: {fault}")
+        return made  # type: ignore[return-value]  # without an error it was made
+
+    def expect_same(self, text: str) -> None:
+        """Check that all ranks give the same text. Errors: ValueError if they do not."""
+        if len(set(self.gather(text))) > 1:
+            raise ValueError(
+                f"expected the same options, sentences and checkpoint in all {self.world} "
+                "processes, got different ones; give every machine the same files"
+            )
+
+    def generators(self, device: torch.device) -> list[list[str]]:
+        """The states of every rank's generators, which dropout draws from, for a checkpoint."""
+        states = [torch.get_rng_state()]
+        if device.type == "cuda":
+            states.append(torch.cuda.get_rng_state(device))
+        return self.gather([base64.b64encode(state.numpy()).decode() for state in states])
+
+    def set_generators(
+        self, seed: int, step: int, kept: list[list[str]], device: torch.device
+    ) -> None:
+        """Give each rank other random numbers: those that it had in the checkpoint, if it was there.
+
+        Args: `kept`, of `generators`, or nothing. With another number of ranks it cannot be used:
+        then, as in a new run, the numbers follow from seed, rank and step. Rank 0 has the generators
+        of a run of one process, which are left as they are.
+        """
+        if self.rank:
+            seed_everything(random.Random(f"{seed} {self.rank} {step}").getrandbits(32))
+        if len(kept) == self.world:
+            states = [
+                torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.uint8)
+                for text in kept[self.rank]
+            ]
+            torch.set_rng_state(states[0])
+            if device.type == "cuda" and len(states) > 1:
+                torch.cuda.set_rng_state(states[1], device)
+
+    def lost(self, error: RuntimeError) -> bool:
+        """Whether this is the error of a rank that another one has left alone."""
+        of_torch = isinstance(error, dist.DistError) or "gloo" in str(error).lower()
+        return self.store is not None and of_torch
+
+    @contextmanager
+    def only_first_speaks(self) -> Iterator[None]:
+        """Meanwhile what other ranks than 0 print goes nowhere."""
+        if self.rank == 0:
+            yield
+            return
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            yield
+
+    def report(self, message: str) -> None:
+        """Tell why the run ends. The first rank to end tells it; the others end because of it."""
+        try:
+            first = self.store is None or self.store.add("told", 1) == 1
+        except dist.DistError:  # torchrun has ended, and the store with it
+            first = self.rank == 0
+        if first:
+            tqdm.write(message, file=sys.stderr)
+
+
+def _nothing() -> Batch:
+    """A sentence without a real token to predict."""
+    return Batch(*map(torch.tensor, ([[EOS]], [1], [[BOS]], [[PAD]])))
+
+
+@contextmanager
+def joined() -> Iterator[Ranks]:
+    """Meet the other processes that torchrun has started, and part from them at the end.
+
+    Numbers of the processor travel by gloo, those of GPUs by NCCL.
+    Source: torch.distributed; the variables are those that torchrun sets.
+    """
+    if not dist.is_torchelastic_launched():
+        yield Ranks()
+        return
+    told = os.environ
+    store, rank, world = next(rendezvous("env://", timeout=PATIENCE))
+    # torchrun keeps one store over all restarts, and in it the addresses of processes that ended.
+    store = dist.PrefixStore(f"start {told['TORCHELASTIC_RESTART_COUNT']}", store)
+    both = torch.cuda.is_available() and dist.is_nccl_available()
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if both else "gloo",
+        store=store,
+        rank=rank,
+        world_size=world,
+        timeout=PATIENCE,
+    )
+    try:
+        yield Ranks(
+            rank,
+            world,
+            int(told["LOCAL_RANK"]),
+            int(told["LOCAL_WORLD_SIZE"]),
+            told["TORCHELASTIC_RUN_ID"],
+            int(told["TORCHELASTIC_RESTART_COUNT"]) > 0,
+            store,
+            os.getppid(),
+        )
+    finally:
+        dist.destroy_process_group()
