@@ -176,7 +176,7 @@ def check_cut_by_heads(
     Source: Shoeybi et al. 2019, section 3.
     """
     for heads, ranks, d_model, d_k, d_v in ((2, 2, 7, 3, 5), (6, 3, 5, 2, 3), (4, 2, 11, 3, 2)):
-        w_q, w_k, w_v, w_o = whole = normals(
+        whole = normals(
             (heads * d_k, d_model),
             (heads * d_k, d_model),
             (heads * d_v, d_model),
