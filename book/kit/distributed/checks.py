@@ -165,11 +165,11 @@ def check_ring(ring: Callable[[list[Tensor], Send], Sequence[Tensor]]) -> Steps:
     yield "every rank sends 2 (n - 1) / n of its numbers, and to its neighbour only"
 
 
-@check("attention cut by heads")
-def check_cut_by_heads(
-    cut: Callable[[Tensor, Tensor, Tensor, Tensor, int, int], tuple[Tensor, ...]],
+@check("attention split by heads")
+def check_split_by_heads(
+    split: Callable[[Tensor, Tensor, Tensor, Tensor, int, int], tuple[Tensor, ...]],
 ) -> Steps:
-    """Check cut(w_q, w_k, w_v, w_o, rank, ranks): the parts of the heads of this rank.
+    """Check split(w_q, w_k, w_v, w_o, rank, ranks): the parts of the heads of this rank.
 
     Shapes: as nn.Linear stores them, w_q and w_k (heads * d_k, d_model), w_v (heads * d_v,
         d_model), w_o (d_model, heads * d_v). Returns the four, with heads / ranks heads each.
@@ -186,7 +186,7 @@ def check_cut_by_heads(
         x, each, total = normal(3, d_model, seed=1), heads // ranks, torch.zeros(3, d_model)
         total = total.double()
         for rank in range(ranks):
-            parts = cut(*whole, rank, ranks)
+            parts = split(*whole, rank, ranks)
             require(
                 is_parts(parts, 4, Tensor),
                 f"expected the four parts w_q, w_k, w_v, w_o, got {shown(parts)}",
@@ -207,7 +207,7 @@ def check_cut_by_heads(
             total += attend(x, *parts, heads=each)
         right = attend(x, *whole, heads=heads)
         halved = {"the sum is too large: a rank repeats the part of another one": right * ranks}
-        same = all(torch.equal(a, b) for a, b in zip(cut(*whole, 0, ranks), parts, strict=True))
+        same = all(torch.equal(a, b) for a, b in zip(split(*whole, 0, ranks), parts, strict=True))
         yield {"all ranks get the same heads": same}
         require_close(
             total,

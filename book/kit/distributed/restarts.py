@@ -1,13 +1,14 @@
 """Start the command line `python -m train` in several processes, and kill one of them if asked.
 
 torchrun starts this module in each process; it runs the command line, and in the process that is to
-be killed a second thread beside it, which waits for an update and sends the signal.
+be killed a second thread beside it, which waits for an update and then sends the signal.
 """
 
 import json
 import os
 import runpy
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -39,15 +40,17 @@ def train_command(
         the processes is killed (SIGKILL), once; torchrun then starts all of them again.
     Errors: RuntimeError with the end of what it printed, if the run fails.
     """
-    options = [*arguments, "--out", str(out), "--device", "auto", "--threads", "1"]
+    options = [*arguments, "--out", str(out), "--threads", "1"]
     command = [sys.executable, "-m", "train"]
     if n > 1:
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         command += [f"--nproc-per-node={n}", f"--max-restarts={int(kill_at is not None)}"]
         command += ["-m", "kit.distributed.restarts", str(kill_at or 0), str(out)]
+    loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
     environment = os.environ | {
         "PYTHONPATH": str(BOOK),
         "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": loopback,
         "TQDM_DISABLE": "1",
     }
     done = subprocess.run(

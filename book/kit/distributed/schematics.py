@@ -1,4 +1,4 @@
-"""The schematics of the chapter: two replicas, a ring, what is held where, a layer cut by heads."""
+"""The schematics of the chapter: two replicas, a ring, what is held where, a layer split by heads."""
 
 from functools import partial
 
@@ -160,7 +160,7 @@ def who_holds_what() -> Schematic:
     return s
 
 
-def cut_by_heads() -> Schematic:
+def split_by_heads() -> Schematic:
     """An attention layer on two ranks: each has half of the heads, and one all-reduce adds up."""
     s = Schematic(
         400,
@@ -186,7 +186,7 @@ def cut_by_heads() -> Schematic:
                 at=(middle + away, 130),
                 kind=kind,
                 width=46,
-                shape=("d_{model}", "h*d_v/2" if letter == "V" else "h*d_k/2"),
+                shape=("d_{model}", "h/2*d_v" if letter == "V" else "h/2*d_k"),
                 shape_side="",
             )
             s.arrow(x, w, path="vhv")
@@ -196,14 +196,14 @@ def cut_by_heads() -> Schematic:
             columns=3,
             kind="value",
             name=f"heads of rank {rank}",
-            shape=("time", "h*d_v/2"),
+            shape=("time", "h/2*d_v"),
             shape_side="",
         )
         w_o = s.layer(
             f"$W_{rank}^O$",
             at=(middle, 320),
             width=56,
-            shape=("h*d_v/2", "d_{model}"),
+            shape=("h/2*d_v", "d_{model}"),
             shape_side="",
         )
         part = grid(

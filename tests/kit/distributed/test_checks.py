@@ -6,7 +6,7 @@ import torch
 from kit.distributed.checks import (
     Ring,
     attend,
-    check_cut_by_heads,
+    check_split_by_heads,
     check_mean_over_tokens,
     check_ring,
     check_split,
@@ -67,4 +67,4 @@ def test_a_cut_with_a_scale_is_rejected():
         return *parts, ranks * weights[3].chunk(ranks, dim=1)[rank]
 
     with pytest.raises(CheckFailed, match="the sum is too large"):
-        check_cut_by_heads(twice)
+        check_split_by_heads(twice)

@@ -239,7 +239,7 @@ RIGHT = {
         snake,
     ],
     "my_ring": [ring, ring_of_lists, chunk_by_chunk],
-    "my_cut": [cut, cut_by_slices, cut_by_unflatten],
+    "my_heads": [cut, cut_by_slices, cut_by_unflatten],
 }
 WRONG = {
     "my_mean": {
@@ -272,7 +272,7 @@ WRONG = {
         lambda x, send: ring(x, send)[0]: "one for each rank",
         lambda x, send: [one / len(x) for one in ring(x, send)]: "has the mean, not the sum",
     },
-    "my_cut": {
+    "my_heads": {
         all_by_rows: "its columns belong to the heads",
         all_by_columns: "its rows are the heads' outputs",
         every_other_row: "each rank needs whole heads",
