@@ -76,11 +76,11 @@ def test_with_fsdp_each_third_is_on_one_rank():
 
 
 def test_a_layer_split_by_heads_has_the_shapes_of_its_schematic():
-    heads, sizes = 2 * 3, {"time": 3, "d_{model}": 13, "h/2": 3, "d_k": 5, "d_v": 7}
+    heads, sizes = 2 * 3, {"time": 11, "d_{model}": 13, "h/2": 3, "d_k": 5, "d_v": 7}
     layer = MultiHeadAttention(13, heads, d_k=5, d_v=7, bias=False).double()
-    x = normal(3, 13)
+    x = normal(11, 13)
     tensors = {"x, on both": x}
-    total = torch.zeros(3, 13).double()
+    total = torch.zeros(11, 13).double()
     for rank in range(2):
         w_q, w_k, w_v = (w.weight.chunk(2)[rank] for w in (layer.w_q, layer.w_k, layer.w_v))
         w_o = layer.w_o.weight.chunk(2, dim=1)[rank]
