@@ -17,7 +17,7 @@ PASSES: dict[Kind, int] = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1
 
 
 class Link(NamedTuple):
-    """What joins a rank to the next one in the ring; of several links, the slowest.
+    """The connection of a rank with the next one in the ring; of several links, the slowest.
 
     latency    seconds that a message takes however short it is
     bandwidth  bytes a second, in one direction
@@ -83,7 +83,7 @@ def bytes_sent(kind: Kind, nbytes: Number, n: int) -> float:
 
 
 def messages_sent(kind: Kind, n: int) -> int:
-    """Messages that each rank sends one after the other: n - 1 in each pass.
+    """Messages that each rank sends, each after the one before: n - 1 in each pass.
 
     Errors: ValueError for an unknown kind or less than one rank.
     """
@@ -160,7 +160,7 @@ def bytes_of_step(step: Iterable[Collective], n: int) -> float:
 
 
 def communication_time(step: Iterable[Collective], n: int, link: Link) -> float:
-    """Seconds that the operations of a step take, made one after the other."""
+    """Seconds that the operations of a step take if only one is made at a time."""
     return sum(one.times * ring_time(one.kind, one.nbytes, n, link) for one in step)
 
 

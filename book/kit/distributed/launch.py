@@ -75,8 +75,8 @@ def run_workers(
     *arguments: Any,
     n: int = 2,
     device: str = "cpu",
-    patience: float = 30.0,
-    timeout: float = 300.0,
+    patience: int | float = 30,
+    timeout: int | float = 300,
 ) -> Workers:
     """Call work(*arguments) in n new processes, which are ranks 0 to n - 1 of torch.distributed.
 
@@ -113,7 +113,7 @@ def run_workers(
         return Workers(tuple(_written(folder, rank, "stdout") for rank in range(n)), results)
 
 
-def _torchrun(folder: Path, n: int, timeout: float) -> None:
+def _torchrun(folder: Path, n: int, timeout: int | float) -> None:
     """Run the script of this folder in n processes, until the last one ends or the time is over."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += [f"--nproc-per-node={n}", "--local-addr=127.0.0.1", "--redirects=3"]
@@ -157,7 +157,7 @@ def _written(folder: Path, rank: int, stream: str) -> str:
     return found[-1].read_text(encoding="utf-8", errors="replace") if found else ""
 
 
-def _raise_first_error(folder: Path, n: int, text: str, timeout: float | None) -> None:
+def _raise_first_error(folder: Path, n: int, text: str, timeout: int | float | None) -> None:
     """Raise the error that came first: a rank that another one left alone is not to blame."""
     failed = [rank for rank in range(n) if (folder / f"{rank}.error.pt").exists()]
     told = [(*torch.load(folder / f"{rank}.error.pt"), rank) for rank in failed]
@@ -204,7 +204,7 @@ def as_worker(work: Callable[..., Any]) -> None:
 
 
 @contextlib.contextmanager
-def _joined(device: str, patience: float, left: timedelta) -> Iterator[None]:
+def _joined(device: str, patience: int | float, left: timedelta) -> Iterator[None]:
     """Meet the other ranks, however late the last one starts; from then on wait with patience."""
     store, rank, world = next(rendezvous("env://", timeout=left))
     store.set(f"here {rank}", "yes")
@@ -246,13 +246,16 @@ def worker_script(work: Callable[..., Any]) -> str:
     Errors: ValueError for a function that is not defined at the top of a cell or a file, or that
         uses what cannot be written down.
     """
+    name = getattr(work, "__name__", "")
+    if not name.isidentifier():
+        raise _undefined(work)
     lines: dict[str, str] = {}
-    _bring(work.__name__, work, lines)
+    _bring(name, work, lines)
     imports = [line for line in lines.values() if line.startswith(("import ", "from "))]
     others = [line for line in lines.values() if line not in imports]
     parts = ["\n".join(sorted(imports)), *others]
     call = "from kit.distributed.launch import as_worker\n\n    as_worker"
-    parts.append(f'if __name__ == "__main__":\n    {call}({work.__name__})')
+    parts.append(f'if __name__ == "__main__":\n    {call}({name})')
     return "\n\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -314,7 +317,11 @@ def _definition(thing: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
             if node.name == thing.__name__ and inside:
                 found = "\n".join(text.splitlines()[first - 1 : node.end_lineno])
                 return found, function.__globals__
-    raise ValueError(
+    raise _undefined(thing)
+
+
+def _undefined(thing: Any) -> ValueError:
+    return ValueError(
         f"expected a function or class with a name, defined at the top of a cell, got {thing!r}; "
         "define it there, with def or class"
     )
