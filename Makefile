@@ -142,8 +142,11 @@ refresh: $(VENV)/test.stamp ## run chapters and store their outputs: make refres
 checkpoint: $(VENV)/test.stamp ## train the model that comes with the book again (a minute)
 	$(BIN)/python scripts/make_checkpoint.py
 
-train: $(VENV)/test.stamp ## train a Transformer: make train ARGS="--data DIR --source de --target en"
-	@env -u TQDM_DISABLE PYTHONPATH=book $(BIN)/python -m train $(ARGS)
+# NPROC=2 trains in two processes; RESTARTS=3 starts them again, up to three times, if one is killed.
+TORCHRUN = -m torch.distributed.run --standalone --nproc-per-node=$(NPROC) --max-restarts=$(or $(RESTARTS),0)
+
+train: $(VENV)/test.stamp ## train a Transformer: make train ARGS="--data DIR --source de --target en" [NPROC=2]
+	@env -u TQDM_DISABLE PYTHONPATH=book $(BIN)/python $(if $(NPROC),$(TORCHRUN)) -m train $(ARGS)
 
 # d2l pins packages of 2023 that clash with ours and that no model needs: so without its requirements.
 bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and the page's with torch (about a quarter of an hour)

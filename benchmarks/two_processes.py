@@ -5,8 +5,8 @@
 DIR holds train.de, train.en, val.de and val.en, plain or as .gz. For each dropout one process and
 two train with the same options, so with the same batches: without dropout they differ by rounding
 alone, with it also by the random numbers of the second rank. Then two processes train with the last
-dropout once more, and one of them, by turns of a seeded generator, is killed (SIGKILL) so many
-times; torchrun starts both again. At its end the script asserts that the validation losses without
+dropout once more, and by turns one of them is killed (SIGKILL), so many times at seeded moments;
+torchrun starts both again. At its end the script asserts that the validation losses without
 dropout differ by less than 0.01, and that the kills have changed no bit.
 
 It reads /proc, so it needs Linux. All processes meet on the loopback interface.
@@ -27,15 +27,15 @@ from typing import Any
 
 import torch
 
-BOOK = Path(__file__).resolve().parent.parent / "book"
-sys.path.insert(0, str(BOOK))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from kit.shared.recorded import write_results
 
+BOOK = Path(__file__).resolve().parent.parent / "book"
 OPTIONS = (
     "--source de --target en --min-count 2 --layers 2 --d-model 64 --heads 4 --d-ff 256 "
     "--batch-size 64 --epochs 1 --beam 1 --threads 1 --device cpu --save-every 2"
-).split()
+)
 BAR = 0.01  # between the validation losses of one process and two
 PATIENCE = 3600.0  # seconds that a run may take
 
@@ -90,12 +90,12 @@ def kill_at(
     rng: random.Random,
     patience: float,
 ) -> list[dict[str, int]]:
-    """Each time when so many updates are in the log, kill one of the processes, a moment later.
+    """Each time when so many updates are in the log, kill a process, a moment later: by turns.
 
     Errors: RuntimeError when the run ends, or the patience, before the last of the moments.
     """
     deadline, done = time.monotonic() + patience, []
-    for moment in sorted(moments):
+    for turn, moment in enumerate(sorted(moments)):
         running: list[int] = []
         while logged(out) < moment or not running:
             if launcher.poll() is not None or time.monotonic() > deadline:
@@ -105,7 +105,7 @@ def kill_at(
                 )
             time.sleep(0.002)
             running = workers(launcher)
-        rank = rng.randrange(len(running))
+        rank = turn % len(running)
         time.sleep(rng.uniform(0, 0.1))
         os.kill(running[rank], signal.SIGKILL)
         done.append({"updates": moment, "rank": rank})
@@ -168,7 +168,7 @@ def main() -> None:
     rows, seed = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for dropout in given.dropout:
-            options = [*OPTIONS, "--data", str(given.folder), "--dropout", dropout]
+            options = [*OPTIONS.split(), "--data", str(given.folder), "--dropout", dropout]
             outs = [Path(folder) / f"{dropout}-{n}" for n in (1, 2)]
             pair = [run(n, out, options) for n, out in enumerate(outs, 1)]
             apart = abs(pair[0]["validation_loss"] - pair[1]["validation_loss"])
@@ -179,7 +179,7 @@ def main() -> None:
         killed = run(2, Path(folder) / "killed", options, moments, seed)
         killed["same_bits"] = same_bits(outs[1], Path(folder) / "killed")
         print(json.dumps(killed), flush=True)
-    results = {"options": " ".join(OPTIONS), "bar": BAR, "settings": rows, "killed": killed}
+    results = {"options": OPTIONS, "bar": BAR, "settings": rows, "killed": killed}
     write_results("two_processes", results)
     assert killed["same_bits"]
     assert all(row["difference"] < BAR for row in rows if row["dropout"] == 0)

@@ -4,8 +4,12 @@ Without files it learns the book's own task in a minute or two. With `--data DIR
 --target en` it learns from parallel text. `--help` lists all options; `--resume` goes on where a
 run was stopped, whether by Ctrl-C or by a power cut.
 
-`train.options` reads the command line, `train.corpus` the sentences; `train.run` trains, and
-`train.report` says how well. The model and its loop are those of `lib`.
+`torchrun --standalone --nproc-per-node=2 -m train`, with the same options, splits every batch among
+two processes. With `--max-restarts=3` they go on by themselves after one of them was killed.
+
+`train.options` reads the command line, `train.corpus` the sentences; `train.run` trains, beside the
+other processes of `train.ranks`, and `train.report` says how well. The model and its loop are
+those of `lib`.
 """
 
 import shlex
@@ -18,8 +22,8 @@ from tqdm import tqdm
 
 from lib.checkpoints import write_whole
 from train.options import parse
-from train.report import facts, summarise, table
 from train.ranks import Ranks, joined
+from train.report import facts, summarise, table
 from train.run import STATE, SUMMARY, prepare
 
 

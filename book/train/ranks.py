@@ -81,7 +81,7 @@ class Ranks:
         return f"cuda:{self.local}"
 
     def part(self, batch: Batch) -> Batch:
-        """This rank's sentences of a batch: every world-th, beginning with number `rank`.
+        """This rank's sentences of a batch: every world-th, from number `rank` on.
 
         A batch is sorted by length. So all ranks get about as many tokens, and none waits long for
         another; of contiguous parts the last would be the longest. A rank for which no sentence is
@@ -188,11 +188,11 @@ class Ranks:
     def set_generators(
         self, seed: int, step: int, kept: list[list[str]], device: torch.device
     ) -> None:
-        """Give each rank other random numbers: those that it had in the checkpoint, if it was there.
+        """Give each rank other random numbers: those that it had in the checkpoint, if any.
 
-        Args: `kept`, of `generators`, or nothing. With another number of ranks it cannot be used:
-        then, as in a new run, the numbers follow from seed, rank and step. Rank 0 has the generators
-        of a run of one process, which are left as they are.
+        Args: `kept`, from `generators`, or nothing. If it is of another number of ranks, the random
+        numbers follow from seed, rank and step, as in a new run. Rank 0 has the generators of a run
+        of one process, and keeps them as they are.
         """
         if self.rank:
             seed_everything(random.Random(f"{seed} {self.rank} {step}").getrandbits(32))

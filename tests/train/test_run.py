@@ -8,14 +8,15 @@ import torch
 
 from lib.training import cosine
 from train.options import parse
-from train.run import LossLog, Run, perplexity, prepare
+from train.ranks import Ranks
+from train.run import ALONE, LossLog, Run, perplexity, prepare
 
 
-def new(tmp_path, text=""):
+def new(tmp_path, text="", ranks=ALONE):
     lines = [f"{'a ' * (i % 5 + 1)}\tb c\n" for i in range(60)]
     (tmp_path / "t").write_text("".join(lines), encoding="utf-8")
     given = f"--train {tmp_path}/t --out {tmp_path}/out --size tiny --device cpu --threads 1 {text}"
-    return prepare(parse(given.split()))
+    return prepare(parse(given.split()), ranks)
 
 
 def test_epochs_become_updates(tmp_path):
@@ -91,3 +92,50 @@ def test_a_loss_that_breaks_is_not_kept(tmp_path, loss):
 def test_perplexity():
     assert perplexity(math.log(5)) == "perplexity 5.00"
     assert perplexity(1e9).startswith("perplexity")
+
+
+def test_a_process_that_is_not_the_first_writes_no_log(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log = LossLog(None, keep=3)
+    log.add(1, loss=torch.tensor(0.5))
+    log.flush()
+    assert list(tmp_path.iterdir()) == []
+    log.add(2, loss=torch.tensor(math.nan))
+    with pytest.raises(FloatingPointError, match="in update 2"):  # but it stops with the others
+        log.flush()
+
+
+def test_after_a_restart_the_run_goes_on_by_itself(tmp_path):
+    first = new(tmp_path, "--steps 5", Ranks(launch="a"))
+    first.step = 3
+    first.save()
+    again = new(tmp_path, "--steps 5 --save-every 7", Ranks(launch="a", restarted=True))
+    assert (again.step, again.options.save_every, first.options.save_every) == (3, 7, 60)
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [
+        ("--steps 5", Ranks(launch="a")),
+        ("--steps 5", Ranks(launch="b", restarted=True)),
+        ("--steps 6", Ranks(launch="a", restarted=True)),
+    ],
+)
+def test_another_run_is_not_taken_for_the_one_before_the_restart(tmp_path, text, ranks):
+    new(tmp_path, "--steps 5", Ranks(launch="a")).save()
+    kept = (tmp_path / "out" / "last.pt").read_bytes()
+    with pytest.raises(ValueError, match=r"but .* holds one; go on with it by --resume"):
+        new(tmp_path, text, ranks)
+    assert (tmp_path / "out" / "last.pt").read_bytes() == kept
+
+
+def test_a_run_knows_how_many_processes_it_had(tmp_path):
+    run = new(tmp_path, "--steps 5")
+    run.save()
+    path = tmp_path / "out" / "last.pt"
+    state = torch.load(path, weights_only=True)
+    told = json.loads(state["extra"])
+    assert told["ranks"] == []
+    torch.save(state | {"extra": json.dumps(told | {"ranks": [[""]] * 3})}, path)
+    given = f"--resume --out {tmp_path}/out"
+    assert prepare(parse(given.split())).ranks_before == 3
