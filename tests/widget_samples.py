@@ -8,6 +8,7 @@ from kit.attention_seq2seq.alignment_player import AlignmentPlayer
 from kit.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
 from kit.complexity.complexity_explorer import ComplexityExplorer
 from kit.decoding.beam_explorer import BeamExplorer
+from kit.distributed.cluster_planner import ClusterPlanner
 from kit.embeddings.tied_softmax import TiedSoftmaxExplorer
 from kit.families.families_explorer import FamiliesExplorer
 from kit.feed_forward_norm.norm_explorer import NormExplorer
@@ -267,6 +268,7 @@ SAMPLES = {
     "bottleneck_explorer": lambda: BottleneckExplorer(bins(), bin=1),
     "bottleneck_runs": lambda: BottleneckRuns(recorded_runs(), steps=300, length=1),
     "bug_hunt": lambda: BugHunt(*hunted(), case=1),
+    "cluster_planner": lambda: ClusterPlanner(64, parameters=213, fsdp=True),
     "complexity_explorer": lambda: ComplexityExplorer(96, 64, k=5, radius=4, pick="restricted"),
     "families_explorer": lambda: FamiliesExplorer(
         rows_of_families(), position=2, family="decoder-only", shown=2
