@@ -19,7 +19,7 @@ from kit.distributed.cluster_planner import (
 from kit.distributed.communication import bytes_of_step
 
 pytestmark = pytest.mark.browser
-NAMES = "gpus parameters compute bandwidth latency overlap same_batch fsdp".split()
+NAMES = ["gpus", "parameters", "compute", "bandwidth", "latency", "overlap", "same_batch", "fsdp"]
 
 
 @pytest.fixture
@@ -78,9 +78,7 @@ def test_numbers_have_three_digits_and_a_unit(functions):
 
 
 def cells(page) -> list[str]:
-    return [
-        text.replace("\u202f", " ") for text in page.locator(".cp-table td").all_inner_texts()
-    ]
+    return [text.replace("\u202f", " ") for text in page.locator(".cp-table td").all_inner_texts()]
 
 
 def test_table_follows_the_controls(stage):

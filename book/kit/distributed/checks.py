@@ -176,7 +176,7 @@ def check_split_by_heads(
     Source: Shoeybi et al. 2019, section 3.
     """
     for heads, ranks, d_model, d_k, d_v in ((2, 2, 7, 3, 5), (6, 3, 5, 2, 3), (4, 2, 11, 3, 2)):
-        whole = normals(
+        w_q, w_k, w_v, w_o = normals(
             (heads * d_k, d_model),
             (heads * d_k, d_model),
             (heads * d_v, d_model),
@@ -186,7 +186,7 @@ def check_split_by_heads(
         x, each, total = normal(3, d_model, seed=1), heads // ranks, torch.zeros(3, d_model)
         total = total.double()
         for rank in range(ranks):
-            parts = split(*whole, rank, ranks)
+            parts = split(w_q, w_k, w_v, w_o, rank, ranks)
             require(
                 is_parts(parts, 4, Tensor),
                 f"expected the four parts w_q, w_k, w_v, w_o, got {shown(parts)}",
@@ -205,16 +205,17 @@ def check_split_by_heads(
                 "columns belong to the heads, its rows to the output",
             )
             total += attend(x, *parts, heads=each)
-        right = attend(x, *whole, heads=heads)
-        halved = {"the sum is too large: a rank repeats the part of another one": right * ranks}
-        same = all(torch.equal(a, b) for a, b in zip(split(*whole, 0, ranks), parts, strict=True))
+        right = attend(x, w_q, w_k, w_v, w_o, heads=heads)
+        scaled = {"the sum is too large: a rank repeats the part of another one": right * ranks}
+        first = split(w_q, w_k, w_v, w_o, 0, ranks)
+        same = all(torch.equal(a, b) for a, b in zip(first, parts, strict=True))
         yield {"all ranks get the same heads": same}
         require_close(
             total,
             right,
             f"the outputs of {ranks} ranks do not add up to that of the layer with {heads} heads: "
             "each rank needs whole heads, the same ones in all four matrices",
-            halved,
+            scaled,
         )
     yield "each rank has the matrices of whole heads"
     yield "the partial outputs add up to the output of the layer"

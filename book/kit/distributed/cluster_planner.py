@@ -76,9 +76,13 @@ class ClusterPlanner(BookWidget):
     def static_html(self) -> str:
         step = self.step()
         kept = STATE_BYTES * self.parameters / 1000 / (self.gpus if self.fsdp else 1)
+        sent = bytes_of_step(self.operations(), self.gpus) / 1e9
         rows = [
             ("Each GPU holds", f"{kept:.3g} GB"),
-            ("Each GPU sends", f"{bytes_of_step(self.operations(), self.gpus) / 1e9:.3g} GB a step"),
+            (
+                "Each GPU sends",
+                f"{sent:.3g} GB a step",
+            ),
             ("Computing", f"{1000 * step.compute:.3g} ms"),
             ("Communication", f"{1000 * step.communication:.3g} ms"),
             ("of it not hidden", f"{1000 * step.exposed:.3g} ms"),

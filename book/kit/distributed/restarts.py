@@ -81,7 +81,7 @@ def _die_after(updates: int, out: Path) -> None:
 
 
 def main() -> None:
-    """Be one of the processes: `restarts.py KILL_AT OUT ...`, with the arguments of train behind."""
+    """Be one of the processes: `restarts.py KILL_AT OUT ARGUMENTS_OF_TRAIN`."""
     kill_at, out = int(sys.argv[1]), Path(sys.argv[2])
     last = os.environ["RANK"] == str(int(os.environ["WORLD_SIZE"]) - 1)
     if kill_at and last and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":

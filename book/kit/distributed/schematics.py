@@ -1,4 +1,4 @@
-"""The schematics of the chapter: two replicas, a ring, what is held where, a layer split by heads."""
+"""The schematics of the chapter: two replicas, a ring, who holds what, a layer split by heads."""
 
 from functools import partial
 

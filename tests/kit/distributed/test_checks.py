@@ -6,10 +6,10 @@ import torch
 from kit.distributed.checks import (
     Ring,
     attend,
-    check_split_by_heads,
     check_mean_over_tokens,
     check_ring,
     check_split,
+    check_split_by_heads,
 )
 from kit.shared.checks import CheckFailed
 from lib.attention import MultiHeadAttention

@@ -32,7 +32,7 @@ def test_a_killed_run_ends_as_one_that_was_not(options, tmp_path):
 
 
 def test_a_run_that_fails_says_why(options, tmp_path):
-    with pytest.raises(RuntimeError, match="expected a run that ends with 0(.|\n)*no-such-option"):
+    with pytest.raises(RuntimeError, match=r"expected a run that ends with 0(.|\n)*no-such-option"):
         train_command([*options, "--no-such-option"], tmp_path / "out")
 
 

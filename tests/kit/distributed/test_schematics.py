@@ -1,6 +1,7 @@
 """What the schematics show is what happens: shapes, the ring's numbers, who holds what."""
 
 import re
+from itertools import pairwise
 
 import torch
 
@@ -45,7 +46,7 @@ def test_the_ring_ends_with_the_sums_and_sends_one_chunk_at_a_time():
     sums = [sum(one) for one in zip(*RING, strict=True)]
     assert held[-1] == [sums] * len(RING)
     assert len(held) == 2 * (len(RING) - 1) + 1
-    for before, after in zip(held, held[1:], strict=False):
+    for before, after in pairwise(held):
         assert len({changed(a, b) for a, b in zip(before, after, strict=True)}) == len(RING)
     drawn = re.findall(r">(\d+)</text>", ring().svg())
     assert [int(n) for n in drawn] == [n for now in held for one in now for n in one]
