@@ -24,7 +24,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from kit.positions.characters import (
+from kit.shared.characters import (
     character_vocabulary,
     loss_by_position,
     python_topics,
