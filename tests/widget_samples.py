@@ -13,6 +13,7 @@ from kit.families.families_explorer import FamiliesExplorer
 from kit.feed_forward_norm.norm_explorer import NormExplorer
 from kit.masking.mask_builder import MaskBuilder
 from kit.mistakes.bug_hunt import BugHunt
+from kit.modern_block.block_explorer import BlockExplorer
 from kit.multi_head.ablation import head_codes, layer_codes
 from kit.multi_head.head_ablation import HeadAblation
 from kit.multi_head.heads_explorer import HeadsExplorer
@@ -262,6 +263,7 @@ def hunted() -> tuple[dict, dict, dict]:
 SAMPLES = {
     "alignment_player": lambda: AlignmentPlayer(sentences(), sentence=1, step=2),
     "beam_explorer": lambda: BeamExplorer({"yes or no": ROWS}, beam=2, alpha=0.6),
+    "block_explorer": lambda: BlockExplorer("Mistral 7B", context=8192, experts=True, bias=True),
     "bottleneck_explorer": lambda: BottleneckExplorer(bins(), bin=1),
     "bottleneck_runs": lambda: BottleneckRuns(recorded_runs(), steps=300, length=1),
     "bug_hunt": lambda: BugHunt(*hunted(), case=1),

@@ -67,18 +67,18 @@ const chart = (() => {
 
   /**
    * Bars beside their names. Options: label, digits, max, format(value) -> text.
-   * Returns { element, update([{ name, value, note, current }]) }.
+   * Returns { element, update([{ name, value, note, current }], max) }.
    */
   function bars({ label, max = 1, format = (value) => value.toFixed(2) }) {
     const element = h("ol", { class: "bw-bars", "aria-label": label });
     return {
       element,
-      update(items) {
+      update(items, most = max) {
         element.replaceChildren(...items.map(({ name, value, note, current }) =>
           h("li", { class: current ? "bw-chosen" : "" },
             h("span", { class: "bw-bar-name" }, h("span", { text: name }),
               note && h("span", { class: "bw-bar-note", text: note })),
-            h("span", { class: "bw-bar", "aria-hidden": "true", "--share": value / max }),
+            h("span", { class: "bw-bar", "aria-hidden": "true", "--share": value / most }),
             h("span", { class: "bw-bar-value", text: format(value) }))));
       },
     };
