@@ -5,7 +5,7 @@
 The text is Python's reference on its statements and types, which every Python carries as
 `pydoc_data.topics` (licence: Python Software Foundation), as characters. Other Pythons carry other
 editions of it, so the record holds the edition's SHA-256. All models have the same windows, number
-of steps and learning rate. The record is written after every run; "complete" tells when it is whole.
+of steps and learning rate. The record is written after each run; "complete" says when it is whole.
 
 Times are the processor's seconds of a training step, measured in turn, as ratios to the first
 model's; "unbalanced" is the model of "4 experts", trained without the balancing loss.

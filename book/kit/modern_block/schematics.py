@@ -79,10 +79,8 @@ def gate() -> Schematic:
         "function silu and multiplies, entry by entry, what comes from W_3. The product goes "
         "through W_2, which gives the output.",
     )
-    x = s.vector("$x$", at=(200, 28), shape=("d_{model}",), shape_side="right")
-    w_1 = s.layer(
-        "$W_1$", at=(126, 92), width=60, shape=("d_{model}", "d_{ff}"), shape_side="left"
-    )
+    s.vector("$x$", at=(200, 28), shape=("d_{model}",), shape_side="right")
+    w_1 = s.layer("$W_1$", at=(126, 92), width=60, shape=("d_{model}", "d_{ff}"), shape_side="left")
     w_3 = s.layer(
         "$W_3$", at=(274, 92), width=60, shape=("d_{model}", "d_{ff}"), shape_side="right"
     )
@@ -154,14 +152,7 @@ def router() -> Schematic:
         text = f"{score}".replace("-", "−")
         s.arrow((at[0], scores.bottom[1]), expert, text, side="right", dashed=i not in WEIGHTS)
         if i in WEIGHTS:
-            s.arrow(
-                expert,
-                total,
-                f"times {WEIGHTS[i]}",
-                path="vh",
-                kind="value",
-                side="left" if i == 0 else "right",
-                along=0.3,
-            )
+            s.arrow(expert, total, path="vh", kind="value")
+            s.text(f"times {WEIGHTS[i]}", at=(at[0] + 50, 218), kind="value")
     s.arrow(total, out, kind="value")
     return s
