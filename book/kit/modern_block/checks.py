@@ -26,7 +26,7 @@ def check_rms_norm(norm: Callable[[Tensor, Tensor], Tensor]) -> Steps:
 
     for shape in ((5, 3), (2, 7, 11), (13,)):
         x, gain = normals(shape, shape[-1:], seed=sum(shape))
-        x = 2 * x + 1  # a mean that is not 0, as norms that subtract it differ then
+        x = 0.2 * x + 0.1  # a mean that is not 0, and small enough for 1e-5 to count
         square = x.square()
         root = (square.mean(-1, keepdim=True) + EPS).sqrt()
         centred = x - x.mean(-1, keepdim=True)
@@ -51,8 +51,7 @@ def check_rms_norm(norm: Callable[[Tensor, Tensor], Tensor]) -> Steps:
     zeros = torch.zeros(3, 5, dtype=torch.float64)
     got = expect_tensor(norm(zeros, torch.ones(5, dtype=torch.float64)), (3, 5))
     yield {"a vector of zeros gives 0 / 0: add 1e-5 under the root": bool(got.isnan().any())}
-    require_close(norm(1e-2 * x, gain), right(1e-2 * x, gain), "1e-5 belongs under the root")
-    yield "finite for a vector of zeros, and 1e-5 under the root"
+    yield "finite for a vector of zeros"
 
 
 @check("shared key heads")

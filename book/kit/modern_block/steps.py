@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from kit.modern_block.decoder import BlockConfig, ModernDecoder, paper_2017
 from kit.modern_block.experts import load_balancing_loss, router_logits
@@ -79,7 +79,7 @@ def balanced(n_active: int, balance: float) -> Loss:
     """
 
     def loss(
-        model: ModernDecoder, rows: Int[Tensor, "batch window"]
+        model: nn.Module, rows: Int[Tensor, "batch window"]
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         with router_logits(model) as logits:
             total, number = next_token(model, rows)
