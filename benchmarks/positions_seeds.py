@@ -24,13 +24,13 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from kit.positions.characters import (
+from kit.positions.controls import TABLES, clipped_offsets, freeze_slow_pairs, make_table
+from kit.shared.characters import (
     character_vocabulary,
     loss_by_position,
     python_topics,
     train_on_text,
 )
-from kit.positions.controls import TABLES, clipped_offsets, freeze_slow_pairs, make_table
 from kit.shared.recorded import write_results
 from lib.masks import causal_mask, window_mask
 from lib.notebook import seed_everything

@@ -40,7 +40,7 @@ from ext.book_myst import PARSER, Fence, directive
 ROOT = Path(__file__).resolve().parent.parent
 
 # The chapters that are held to the bars, by number.
-IN_FORM: tuple[str, ...] = ("01", "02", "03", "04", "05", "17")
+IN_FORM: tuple[str, ...] = ("01", "02", "03", "04", "05", "16", "17")
 
 FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell", "proof", "listing"}
 UNSEEN = {"hint", "solution", "seen", "margin"}

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from lib.data import Vocabulary
 from lib.layers import in_mode
-from lib.training import cosine, token_loss, train
+from lib.training import Loss, cosine, token_loss, train
 
 _ALPHABET = "\n" + "".join(c for c in string.printable if c.isprintable())  # 96 characters
 
@@ -54,7 +54,7 @@ def _windows(text: Tensor, length: int, batch_size: int, seed: int) -> Iterator[
         yield text[starts + torch.arange(length + 1)]
 
 
-def _next_token(
+def next_token(
     model: nn.Module, rows: Int[Tensor, "batch window"]
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """The sum of the losses of a model that predicts the next token, and their number."""
@@ -73,10 +73,12 @@ def train_on_text(
     batch_size: int = 32,
     warmup: int = 20,
     seed: int = 0,
+    loss: Loss = next_token,
 ) -> list[float]:
     """Train model(tokens) -> logits to predict the next token, on windows of `length` tokens.
 
-    It is `lib.training.train` with a cosine schedule. Returns: the loss of every step.
+    It is `lib.training.train` with a cosine schedule; `loss` is as there, of a batch of windows
+    (batch, length + 1). Returns: the loss of every step.
     Errors: ValueError for a text that is not longer than a window; those of `train`.
     """
     if not 0 < length < len(text):
@@ -85,7 +87,7 @@ def train_on_text(
             f"{len(text)} tokens; shorten the windows"
         )
     stream = _windows(text, length, batch_size, seed)
-    return train(model, stream, steps, lr, loss=_next_token, schedule=cosine(steps, warmup))
+    return train(model, stream, steps, lr, loss=loss, schedule=cosine(steps, warmup))
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from kit.positions.characters import (
+from kit.shared.characters import (
     character_vocabulary,
     loss_by_position,
     python_topics,
