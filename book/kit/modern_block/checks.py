@@ -31,7 +31,7 @@ def check_rms_norm(norm: Callable[[Tensor, Tensor], Tensor]) -> Steps:
         root = (square.mean(-1, keepdim=True) + EPS).sqrt()
         centred = x - x.mean(-1, keepdim=True)
         mistakes = {
-            "the gain is missing": x / root,
+            "the scale is missing": x / root,
             "the mean is subtracted: that is layer norm": right(centred, gain),
             "the divisor is the standard deviation: it subtracts the mean": (
                 x / (centred.square().mean(-1, keepdim=True) + EPS).sqrt() * gain

@@ -111,7 +111,7 @@ RIGHT = {
 }
 WRONG = {
     "my_rms_norm": {
-        lambda x, gain: x / root_of_mean(x): "the gain is missing",
+        lambda x, gain: x / root_of_mean(x): "the scale is missing",
         lambda x, gain: F.layer_norm(x, gain.shape, gain): "that is layer norm",
         norm(lambda x: (x.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()): "standard deviation",
         norm(lambda x: (x.square().sum(-1, keepdim=True) + 1e-5).sqrt()): "summed, not averaged",
