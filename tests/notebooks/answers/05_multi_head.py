@@ -197,7 +197,7 @@ def by_state_dict(layer, kept):
 
 def by_a_smaller_copy(layer, kept):
     small = copy.deepcopy(layer)
-    small.n_heads = len(kept)
+    small.n_heads = small.n_kv_heads = len(kept)
     for name in ("w_q", "w_k", "w_v"):
         old, rows = getattr(layer, name), columns(layer, kept, name)
         new = nn.Linear(old.in_features, len(rows))
