@@ -176,7 +176,7 @@ def split_by_heads() -> Schematic:
     link = s.layer("all-reduce: add up", at=(200, 424), width=340)
     for rank, middle in ((0, 100), (1, 300)):
         side = (4, "start") if rank == 0 else (396, "end")
-        s.text(f"rank {rank}", at=(side[0], 84), align=side[1], strong=True, size=13)
+        s.text(f"rank {rank}", at=(side[0], 68), align=side[1], strong=True, size=13)
         layer = s.layer(
             "attention of half\nof the heads", at=(middle, 204), width=180, name=f"half {rank}"
         )

@@ -154,9 +154,15 @@ def parallelize(layer: MultiHeadAttention, mesh: DeviceMesh) -> MultiHeadAttenti
     _require_splittable(layer, n)
     styles = {name: ColwiseParallel() for name in ("w_q", "w_k", "w_v")}
     parallelize_module(layer, mesh, styles | {"w_o": RowwiseParallel()})
+    layer.w_o.register_forward_hook(_arrived)
     layer.n_heads //= n
     layer.n_kv_heads //= n
     return layer
+
+
+def _arrived(_layer: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+    """torch returns its sum before all of it is there; whoever copies it waits for it."""
+    return output.clone()
 
 
 def _require_splittable(layer: MultiHeadAttention, n: int) -> None:
