@@ -23,6 +23,7 @@ HOSTS = {
     "transformer-circuits.pub",
     "www.jstor.org",
     "www.kybernetika.cz",
+    "www.lesswrong.com",
 }
 
 

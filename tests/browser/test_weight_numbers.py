@@ -14,7 +14,8 @@ from lib.attention import attention_maps
 from lib.checkpoints import load_published
 from lib.data import BOS, EOS, Pair, tokenise
 from lib.decoding import greedy
-from tests.browser.test_own_sentence import build, line, rounded, said, translate
+from tests.browser.test_own_sentence import build, line, said, translate
+from tests.helpers import as_packed
 from tests.widget_samples import SAMPLES
 
 pytestmark = pytest.mark.browser
@@ -46,7 +47,7 @@ BEHIND = """([words, options, heads]) => {
 @pytest.fixture(scope="module")
 def published():
     model, *vocabs = load_published()
-    return rounded(model), *vocabs
+    return as_packed(model), *vocabs
 
 
 @pytest.fixture(scope="module")

@@ -161,7 +161,7 @@ def parallelize(layer: MultiHeadAttention, mesh: DeviceMesh) -> MultiHeadAttenti
 
 
 def _arrived(_layer: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-    """torch returns its sum before all of it is there; whoever copies it waits for it."""
+    """torch returns its sum before all of it is there; a copy waits for the rest."""
     return output.clone()
 
 
