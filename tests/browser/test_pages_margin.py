@@ -13,7 +13,8 @@ MEASURE = """() => {
   const meet = (a, b) => a.left < b.right - 1 && a.right > b.left + 1
     && a.top < b.bottom - 1 && a.bottom > b.top + 1;
   const parts = [...document.querySelectorAll(
-    ".bd-article :is(p, pre, img, table, .bw, .math-block, aside.margin)")];
+    ".bd-article :is(p, pre, img, table, .bw, .math-block, aside.margin)")]
+    .filter((part) => part.checkVisibility());  // what a closed fold holds has a box all the same
   return [...document.querySelectorAll("aside.margin")].map((note) => ({
     text: note.innerText.slice(0, 40),
     covers: parts.filter((part) => part !== note && !note.contains(part)
