@@ -233,7 +233,9 @@ def test_keyboard_asks_and_it_is_read_out_once(stage, tracer):
 
 def test_it_follows_the_walk_and_a_masked_key_is_explained(stage, tracer):
     page = show(stage, tracer, "decoder.layers.0.self_attention")
-    expect(panel(page)).to_have_text("Choose a cell of the map to see how its weight is computed.")
+    expect(panel(page)).to_have_text(
+        "Choose a cell of the attention map to see how its weight is computed."
+    )
     cell(page, 1, 3).click()
     read = tracer.sentences[0]["read"]
     expect(panel(page)).to_contain_text(f"{read[1]} looks at {read[3]} in head 2")
