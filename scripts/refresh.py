@@ -62,7 +62,8 @@ def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
                 output.metadata = nbformat.from_dict({})
             output.get("data", {}).pop(WIDGET_VIEW, None)
             if output.output_type == "error":  # where this copy of the book lies says nothing
-                output.traceback = [line.replace(f"{ROOT}/", "") for line in output.traceback]
+                for base in (ROOT, Path(sys.prefix).parent):  # the environment may stand elsewhere
+                    output.traceback = [line.replace(f"{base}/", "") for line in output.traceback]
     return notebook
 
 
