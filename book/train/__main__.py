@@ -56,7 +56,7 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
 
             def lock() -> None:  # until the stack ends
                 if ranks.rank == 0:
-                    stack.enter_context(locked(folder, PATIENCE if ranks.restarted else 0))
+                    stack.enter_context(locked(folder, PATIENCE if ranks.restarted else 0.0))
 
             ranks.agree(lock)
             run = prepare(given, ranks)

@@ -23,9 +23,10 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
     Errors: ValueError that names the process which has the folder; OSError for one that cannot be
     made or written.
     """
-    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    made: list[Path] = []
     lock = FileLock(folder / LOCK)
     try:
+        made += [place for place in (folder, *folder.parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=patience)
     except Timeout as error:

@@ -27,7 +27,7 @@ def device(name: str) -> torch.device:
     try:
         torch.ones(1, device=found).add(1).item()
     except Exception as error:  # each device has errors of its own
-        reason = str(error).split("\n")[0]
+        reason = str(error).split("\n")[0].split(". ")[0]
         raise ValueError(
             f"expected a device that computes, got {name!r} ({reason}); say --device cpu"
         ) from error

@@ -214,6 +214,11 @@ class Run:
 
         Errors: ValueError for weights that are damaged, or not the run's own best ones.
         """
+        if math.isinf(self.progress.best_loss):
+            raise ValueError(
+                "expected a finite validation loss, got none in the whole run; begin another run "
+                "with a lower --lr"
+            )
         if fault := self._fault_of_best():
             raise ValueError(f"{fault}; put the run's own file back, or train in another folder")
         return load_model(self.out / BEST, self.device)
