@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, SoftFileLock, Timeout
+from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 STATE, BEST, LOSSES, SUMMARY = "last.pt", "best.safetensors", "losses.jsonl", "summary.txt"
 LOCK = "run.lock"
@@ -27,8 +27,10 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
     lock = FileLock(folder / LOCK)
     try:
         made += [place for place in (folder, *folder.parents) if not place.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=patience)
+        try:
+            _take(folder, lock, patience)
+        except FileNotFoundError:  # the process that had the folder has just taken it away
+            _take(folder, lock, patience)
     except Timeout as error:
         raise ValueError(
             f"expected a folder in which no run is going on, got {folder}, where "
@@ -53,6 +55,11 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
             (folder / LOCK).unlink()
         lock.release()
         _remove_empty(made)
+
+
+def _take(folder: Path, lock: BaseFileLock, patience: float) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    lock.acquire(timeout=patience)
 
 
 def _holder(path: Path) -> str:
