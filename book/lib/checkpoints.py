@@ -32,10 +32,7 @@ from lib.transformer import Config, Transformer
 
 FORMAT = 1  # raised when a file of the old kind can no longer be read
 SEAL = 64  # bytes of a SHA-256 as text
-END, END_HEADER = (
-    22,
-    b"PK\5\6",
-)  # how a zip file without a comment ends: so many bytes, from these on
+END, END_HEADER = 22, b"PK\5\6"  # bytes at the end of a zip file, and the first four of them
 PARTS = {"step", "model", "optimizer", "position", "generators", "extra"}  # of a checkpoint
 PUBLISHED = Path(__file__).resolve().parent.parent / "checkpoints" / "translation.safetensors"
 
@@ -163,7 +160,8 @@ def _read(path: str | Path) -> dict[str, Any]:
     try:
         content = Path(path).read_bytes()
         sealed = content[-SEAL:] == _seal(memoryview(content)[:-SEAL])
-        if not sealed and not content[-END:].startswith(END_HEADER):  # as files of torch.save end
+        end = content[-END:]  # of a file by torch.save alone: a header, and a comment of length 0
+        if not sealed and not (end.startswith(END_HEADER) and end.endswith(b"\0\0")):
             raise ValueError("its checksum is another one")
         # weights_only: tensors, numbers and containers are read; anything that is code is refused.
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)

@@ -2,12 +2,11 @@
 
 import json
 import math
-import resource
-import signal
 
 import pytest
 import torch
 
+from tests.helpers import full_disk
 from train.losses import LossLog
 
 HEAD = [{"step": 0, "run": "abc"}]
@@ -145,17 +144,9 @@ def test_a_full_disk_is_told_in_one_line(log):
     log, path = log
     for step in range(8, 99):
         log.add(step, loss=0.1)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    try:
-        with pytest.raises(
-            OSError, match=r"expected to write .*log, got: File too large; make room"
-        ):
-            log.flush()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, ignored)
+    full = pytest.raises(OSError, match=r"expected to write .*log, got: File too large; make room")
+    with full, full_disk(1000):
+        log.flush()
     assert (
         LossLog(path, "abc", keep=7, told={"lines": 8, "sha256": log.told()["sha256"]}).notice == ""
     )
