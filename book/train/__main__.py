@@ -88,6 +88,8 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
         message = TOO_LITTLE_MEMORY
     except (ValueError, OSError, FloatingPointError, ModuleNotFoundError) as error:
         message = str(error)
+        if isinstance(error, OSError) and run is not None and (run.out / STATE).exists():
+            message += f"; {run.kept:,} of {run.steps:,} updates are kept: go on with --resume"
         if run is not None and ranks.rank:
             message = f"process {ranks.rank}: {message}"
     except RuntimeError as error:

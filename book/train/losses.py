@@ -90,8 +90,7 @@ class LossLog:
                 stream.writelines(lines)
         except OSError as error:
             raise OSError(
-                f"expected to write {self._path}, got: {error.strerror}; make room on its disk, "
-                "then go on with --resume"
+                f"expected to write {self._path}, got: {error.strerror}; make room on its disk"
             ) from error
         self._waiting = []
         self._lines += len(lines)

@@ -96,8 +96,9 @@ class Run:
         self.autocast = torch.bfloat16 if bf16[o.precision] else None
         self.loss = partial(teacher_forcing, autocast=self.autocast)
         self.corpus = read_corpus(o)
+        self.sentences = now = self.corpus.fingerprints()
         if kept:
-            before, now = _sentences(kept), self.corpus.fingerprints()
+            before = _sentences(kept)
             if changed := [use for use in before if before[use] != now.get(use)]:
                 raise ValueError(
                     f"expected the {' and '.join(changed)} sentences that the run began with, got "
@@ -138,7 +139,7 @@ class Run:
     def _fingerprint(self) -> str:
         options = {n: value for n, value in _fixed(self.options).items() if n not in PLACES}
         vocabularies = [vocabulary_to_json(vocab) for vocab in self.vocabs]
-        told = json.dumps([self.corpus.fingerprints(), vocabularies, options], sort_keys=True)
+        told = json.dumps([self.sentences, vocabularies, options], sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def _digest(self) -> str:
@@ -246,7 +247,7 @@ class Run:
         told = {
             "options": vars(self.options),
             "run": self.fingerprint,
-            "data": self.corpus.fingerprints(),
+            "data": self.sentences,
             "losses": self.log.told(),
             "vocabularies": [vocabulary_to_json(vocab) for vocab in self.vocabs],
             "progress": asdict(self.progress),
@@ -380,7 +381,7 @@ def _kept(state: Path) -> dict[str, Any]:
 
 def _sentences(kept: dict[str, Any]) -> dict[str, str]:
     """The fingerprints of a run's sentences; earlier versions kept that of training alone."""
-    return kept.get("data") or {"training": kept["fingerprint"]}
+    return kept.get("data", {"training": kept.get("fingerprint", "")})
 
 
 def _fixed(options: argparse.Namespace) -> dict[str, Any]:

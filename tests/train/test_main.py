@@ -448,6 +448,7 @@ def test_a_full_disk_in_the_middle_and_on_from_there(files, tmp_path, capsys):
     with full_disk(room):
         text = error(capsys, *given, "--out", out)
     assert re.search(r"expected to write .*, got: File too large; what stood there before", text)
+    assert re.search(r"; \d of 8 updates are kept: go on with --resume\n$", text)
     assert text.count("\n") == 1
     assert not list(out.glob("*.part"))
     assert peek(out / "last.pt")["progress"]["best_step"] == 0
