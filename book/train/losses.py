@@ -57,7 +57,7 @@ class LossLog:
             return [line for line, step in zip(lines, steps, strict=True) if step <= keep]
         if len(lines) < told["lines"]:
             self.notice = (
-                f"{path} was cut: of the {told['lines']:,} lines that the run had written, "
+                f"{path} was truncated: of the {told['lines']:,} lines that the run had written, "
                 f"{len(lines):,} are there."
             )
         elif hashlib.sha256(b"".join(lines)).hexdigest() != told["sha256"]:

@@ -176,7 +176,7 @@ class Run:
             )
 
     def _look_at_best(self) -> None:
-        """If the best weights so far are not there, let the next validation make others.
+        """If the best parameters so far are not there, let the next validation make others.
 
         Errors: ValueError for the weights of another run, which must not be overwritten.
         """
@@ -185,7 +185,7 @@ class Run:
             self.progress.best_loss, self.progress.best_step = math.inf, 0
 
     def _fault_of_best(self) -> str:
-        """What is wrong with the best weights in the folder; nothing before there are any."""
+        """What is wrong with the best parameters in the folder; nothing before there are any."""
         path, wanted = self.out / BEST, self._about()
         if math.isinf(self.progress.best_loss):
             return ""
@@ -206,12 +206,12 @@ class Run:
         return ""
 
     def _about(self) -> dict[str, Any]:
-        """What is told beside the best weights."""
+        """What is told beside the best parameters."""
         p = self.progress
         return {"run": self.fingerprint, "step": p.best_step, "validation_loss": p.best_loss}
 
     def best(self) -> tuple[Transformer, Vocabulary, Vocabulary]:
-        """The model with the best weights, as `load_model` gives it.
+        """The model with the best parameters, as `load_model` gives it.
 
         Errors: ValueError for weights that are damaged, or not the run's own best ones.
         """

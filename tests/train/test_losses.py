@@ -128,7 +128,7 @@ def test_a_log_that_is_gone_or_cut_is_said(log):
     told, lines = log.told(), path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:4]) + lines[4][:3])
     notice = LossLog(path, "abc", keep=7, told=told).notice
-    assert notice == f"{path} was cut: of the 8 lines that the run had written, 4 are there."
+    assert notice == f"{path} was truncated: of the 8 lines that the run had written, 4 are there."
     assert path.read_bytes() == b"".join(lines[:4])
     path.unlink()
     again = LossLog(path, "abc", keep=7, told=told)

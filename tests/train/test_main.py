@@ -395,7 +395,7 @@ def test_a_run_goes_on_without_its_losses_and_says_so(
     assert run("--resume", "--out", out) == 0
     said = capsys.readouterr().out
     assert f"{path} is gone, and with it the losses of updates 1 to 4.\n" in said or not deleted
-    assert f"{path} was cut: of the " in said or deleted
+    assert f"{path} was truncated: of the " in said or deleted
     steps = [entry["step"] for entry in log(out) if "lr" in entry]
     assert steps[-2:] == [5, 6]
     assert run("--resume", "--out", out) == 0
