@@ -6,14 +6,16 @@ parameters in the safetensors format, sizes and vocabularies beside them in the 
 
 Both write a new file and then give it the name of the old one, which is one act: whenever the
 process is killed, the name stands for a complete file, the old or the new. Neither file can make
-the reader's computer run code."""
+the reader's computer run code, and both have checksums, which are read first."""
 
 import hashlib
+import io
 import json
 import os
-import pickle
 import random
+import secrets
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,21 +31,41 @@ from lib.subword import vocabulary_from_json, vocabulary_to_json
 from lib.transformer import Config, Transformer
 
 FORMAT = 1  # raised when a file of the old kind can no longer be read
+SEAL = 64  # bytes of a SHA-256 as text
+END, END_HEADER = 22, b"PK\5\6"  # bytes at the end of a zip file, and the first four of them
+PARTS = {"step", "model", "optimizer", "position", "generators", "extra"}  # of a checkpoint
 PUBLISHED = Path(__file__).resolve().parent.parent / "checkpoints" / "translation.safetensors"
 
 
 def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
     """Let `write` fill a temporary file beside `path`, then give it that name in one act.
 
-    The bytes are on the disk before the name changes, so even a power cut leaves a whole file.
-    Source: POSIX rename.
+    The bytes are on the disk before the name changes, so even a power cut leaves a whole file. The
+    temporary file is a new one, no link, with a name that nobody can guess; after an error it is
+    gone.
+
+    Errors: OSError, with the reason, for a full disk or a folder that must not be written.
+    Source: POSIX open (O_EXCL) and rename.
     """
     path = Path(path)
-    part = path.with_name(path.name + ".part")
-    write(part)
-    with part.open("rb+") as stream:
-        os.fsync(stream.fileno())
-    os.replace(part, path)
+    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        part.touch(exist_ok=False)
+        mode = part.stat().st_mode  # safetensors puts a file of its own there, for its owner only
+        write(part)
+        part.chmod(mode)
+        with part.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        os.replace(part, path)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OSError(
+            f"expected to write {path}, got: {reason}; what stood there before is still there; "
+            "make room on its disk, or name a folder that can be written"
+        ) from error
+    finally:
+        with suppress(OSError):  # after the renaming it is gone
+            part.unlink()
 
 
 def save_checkpoint(
@@ -76,7 +98,13 @@ def save_checkpoint(
         },
         "extra": json.dumps(_plain(extra or {})),
     }
-    write_whole(path, lambda part: torch.save(state, part))
+    buffer = io.BytesIO()  # torch's own writer does not tell why a file could not be written
+    torch.save(state, buffer)
+    buffer.seek(-2, os.SEEK_END)  # a zip file ends with the length of a comment, which may follow
+    buffer.write(SEAL.to_bytes(2, "little"))
+    seal = _seal(buffer.getbuffer())
+    buffer.write(seal)
+    write_whole(path, lambda part: part.write_bytes(buffer.getbuffer()))
 
 
 def load_checkpoint(
@@ -92,50 +120,70 @@ def load_checkpoint(
     Errors: ValueError for a file that is no checkpoint, or one of another model; FileNotFoundError.
     """
     state = _read(path)
+    own = {name: tensor.shape for name, tensor in model.state_dict().items()}
     try:
-        model.load_state_dict(state["model"])
+        found = {name: tensor.shape for name, tensor in state["model"].items()}
+        if found != own:
+            names = [name for name in own | found if own.get(name) != found.get(name)]
+            raise ValueError(f"{names[0]} has another size, or is in one of both only")
+        step, extra = int(state["step"]), json.loads(state["extra"])
+        if stream and state["position"]:
+            stream.position = state["position"]
+        generators = state["generators"]
+        random.setstate(generators["python"])
+        np.random.set_state(generators["numpy"])  # noqa: NPY002
+        torch.set_rng_state(generators["torch"])
+        if generators["cuda"] and torch.cuda.device_count() == len(generators["cuda"]):
+            torch.cuda.set_rng_state_all(generators["cuda"])
         optimizer.load_state_dict(state["optimizer"])
-    except (RuntimeError, ValueError) as error:
+        model.load_state_dict(state["model"])
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as e:
         raise ValueError(
             f"{path}: expected the state of this model and optimiser, got another one's; build the "
-            f"model with the sizes it was saved with ({error})"
-        ) from error
-    if stream and state["position"]:
-        stream.position = state["position"]
-    generators = state["generators"]
-    random.setstate(generators["python"])
-    np.random.set_state(generators["numpy"])  # noqa: NPY002
-    torch.set_rng_state(generators["torch"])
-    if generators["cuda"] and torch.cuda.device_count() == len(generators["cuda"]):
-        torch.cuda.set_rng_state_all(generators["cuda"])
-    return state["step"], json.loads(state["extra"])
+            f"model with the sizes it was saved with ({e})"
+        ) from e
+    return step, extra
 
 
 def peek(path: str | Path) -> dict[str, Any]:
-    """Read only what a run had put into `extra`, before anything is built.
+    """Read only what was told beside the tensors, before anything is built.
 
+    Of a checkpoint this is `extra`; of a model, a file with the ending .safetensors, `about`.
     Errors: as load_checkpoint.
     """
+    if Path(path).suffix == ".safetensors":
+        return _read_card(path)["about"]
     return json.loads(_read(path)["extra"])
 
 
 def _read(path: str | Path) -> dict[str, Any]:
     try:
+        content = Path(path).read_bytes()
+        sealed = content[-SEAL:] == _seal(memoryview(content)[:-SEAL])
+        end = content[-END:]  # of a file by torch.save alone: a header, and a comment of length 0
+        if not sealed and not (end.startswith(END_HEADER) and end.endswith(b"\0\0")):
+            raise ValueError("its checksum is another one")
         # weights_only: tensors, numbers and containers are read; anything that is code is refused.
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
+    except Exception as error:  # a damaged file is met by errors of many classes
         reason = str(error).split("\n")[0]
         raise ValueError(
-            f"{path}: expected a checkpoint, got a file that is none: {reason}"
+            f"{path}: expected a checkpoint, got a file that is none, or is damaged: {reason}; "
+            "put a copy back, or begin anew"
         ) from error
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
+    if not isinstance(state, dict) or state.get("format") != FORMAT or not state.keys() >= PARTS:
         raise ValueError(
             f"{path}: expected a checkpoint of format {FORMAT}, got something else; "
             "it was not written by this version of save_checkpoint"
         )
     return state
+
+
+def _seal(content: bytes | memoryview) -> bytes:
+    """The SHA-256 of a file, as the comment that stands behind it."""
+    return hashlib.sha256(content).hexdigest().encode()
 
 
 def _plain(extra: dict[str, Any]) -> dict[str, Any]:
