@@ -19,7 +19,7 @@ export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: help book pdf epub serve reader lab test lint format hooks gpu unit notebooks site answers portable colab setup setup-test \
-  setup-python chapter form house refresh checkpoint train bench weigh engines clean
+  setup-python lock audit chapter form house refresh checkpoint train bench weigh engines clean
 
 help: ## list the tasks
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -29,12 +29,15 @@ help: ## list the tasks
 $(BIN)/python:
 	@bash scripts/make_venv.sh $(PYTHON) $(VENV)
 
-$(VENV)/book.stamp: requirements-book.txt constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -r requirements-book.txt
+# Each lock reads the one before it: what testing needs holds what building needs.
+LOCKED := $(BIN)/python scripts/install_locked.py
+
+$(VENV)/book.stamp: locks/book.txt | $(BIN)/python
+	$(LOCKED) book
 	@touch $@
 
-$(VENV)/test.stamp: requirements.txt requirements-book.txt constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -r requirements.txt
+$(VENV)/test.stamp: locks/book.txt locks/pdf.txt locks/test.txt locks/cuda.txt | $(BIN)/python
+	$(LOCKED) test
 	@touch $@ $(VENV)/book.stamp
 
 $(VENV)/browser.stamp: $(VENV)/test.stamp scripts/install_browser.sh
@@ -42,13 +45,19 @@ $(VENV)/browser.stamp: $(VENV)/test.stamp scripts/install_browser.sh
 	@$(BIN)/python -c "import matplotlib.font_manager"
 	@touch $@
 
-$(VENV)/pdf.stamp: requirements.txt requirements-book.txt scripts/install_browser.sh | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -c requirements.txt lxml playwright pypdf tqdm
+$(VENV)/pdf.stamp: locks/book.txt locks/pdf.txt scripts/install_browser.sh | $(BIN)/python
+	$(LOCKED) pdf
 	@bash scripts/install_browser.sh $(BIN)/python
 	@touch $@
 
-$(VENV)/lab.stamp: $(VENV)/test.stamp requirements-lab.txt
-	$(BIN)/python -m pip install --quiet -r requirements-lab.txt
+$(VENV)/lab.stamp: $(VENV)/test.stamp locks/lab.txt
+	$(LOCKED) lab
+	@touch $@
+
+# Apart from the book's environment: what writes the locks and looks them up.
+.venv-tools/tools.stamp: locks/tools.txt
+	$(PYTHON) -m venv --clear .venv-tools
+	.venv-tools/bin/python -m pip install --quiet --require-hashes -r locks/tools.txt
 	@touch $@
 
 .venv-colab/colab.stamp: tests/colab/requirements.txt
@@ -61,6 +70,12 @@ setup: $(VENV)/book.stamp ## install what building needs
 setup-test: $(VENV)/browser.stamp ## install what testing needs, a browser included
 
 setup-python: $(VENV)/test.stamp
+
+lock: .venv-tools/tools.stamp ## write the lock files after a change of the requirements: make lock [ARGS=--upgrade]
+	.venv-tools/bin/python scripts/lock.py $(ARGS)
+
+audit: .venv-tools/tools.stamp ## ask for known vulnerabilities of what is locked
+	.venv-tools/bin/pip-audit --disable-pip --require-hashes --progress-spinner off -r locks/lab.txt -r locks/cuda.txt -r locks/tools.txt
 
 # --- the book ---------------------------------------------------------------------------------
 

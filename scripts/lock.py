@@ -1,0 +1,125 @@
+"""Write the lock files: what pip installs, each package with its version and its hashes.
+
+    make lock                     after a change of a requirements file; what is locked stays
+    make lock ARGS=--upgrade      the newest versions that the requirements allow
+
+The requirements files say what the book needs, and these files, in `locks`, what that brings with it
+on Python 3.11 to 3.13, under Linux, macOS and Windows. uv resolves all layers at once, so a package
+has one version in all of them. A lock holds what its layer adds and reads the lock before it. What
+torch asks for beside a build with CUDA stands apart: scripts/install_locked.py adds it where the
+torch that was installed asks for it.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# Each layer reads the one before.
+LAYERS = {
+    "book": "requirements-book.txt",
+    "pdf": "requirements-pdf.txt",
+    "test": "requirements.txt",
+    "lab": "requirements-lab.txt",
+}
+TOOLS = {"tools": "requirements-tools.txt"}
+LOWEST_PYTHON = "3.11"
+CUDA = re.compile(r"(nvidia|cuda|triton)\b")
+# torch's own builds without CUDA have other hashes than those of the same version in the package
+# index. Mirrors offer them, and pip takes them first. A new version of torch drops the line.
+ALSO_ALLOWED = {
+    # torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl
+    "torch==2.13.0": ("6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",),
+}
+# It comes as source alone: its set-up runs when it is installed, with the setuptools locked before.
+SOURCE_ONLY = ("docopt",)
+HEAD = "# Written by scripts/lock.py from {source}: change that, then run `make lock`.\n"
+
+
+def read_lock(text: str) -> dict[str, str]:
+    """Each package of a lock and its lines, from its name to its last hash."""
+    blocks = re.findall(r"^(?=[a-z0-9])(?:.*\\\n)*.*\n", text, re.MULTILINE)
+    return {re.split(r"[=\[ ]", block, maxsplit=1)[0]: block for block in blocks}
+
+
+def resolve(source: Path, locked: str, *, uv: str = "uv", upgrade: bool = False) -> dict[str, str]:
+    """What a requirements file brings with it on every system; `locked` is kept where it may be."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "lock.txt")
+        output.write_text(locked, encoding="utf-8")
+        command = [uv, "pip", "compile", source, "--output-file", output, "--quiet", "--no-header"]
+        command += ["--universal", "--python-version", LOWEST_PYTHON, "--fork-strategy", "fewest"]
+        command += ["--generate-hashes", "--no-annotate"] + ["--upgrade"] * upgrade
+        subprocess.run(command, check=True, cwd=ROOT)
+        return read_lock(output.read_text(encoding="utf-8"))
+
+
+def with_known_hashes(packages: dict[str, str]) -> dict[str, str]:
+    """The same lines, with the hashes of `ALSO_ALLOWED` behind their packages' own."""
+    found = dict(packages)
+    for pin, hashes in ALSO_ALLOWED.items():
+        name = pin.partition("==")[0]
+        if found.get(name, "").split(" ")[0] == pin:
+            more = "".join(f" \\\n    --hash=sha256:{sha256}" for sha256 in hashes)
+            found[name] = found[name].rstrip("\n") + more + "\n"
+    return found
+
+
+def lock_text(source: str, packages: dict[str, str], before: str = "") -> str:
+    """A lock file: the lock that it reads, or that packages come as wheels; then the packages."""
+    lines = [HEAD.format(source=source)]
+    lines += [f"-r {before}.txt\n" if before else "--only-binary :all:\n"]
+    lines += [f"--no-binary {name}\n" for name in SOURCE_ONLY if name in packages]
+    return "".join(lines) + "".join(packages[name] for name in sorted(packages))
+
+
+def layered(resolved: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    """What each layer adds to the ones before it, with the lines of the last; CUDA's stand apart."""
+    *_, all_packages = resolved.values()
+    adds: dict[str, dict[str, str]] = {}
+    seen: set[str] = set()
+    for layer, packages in resolved.items():
+        new = set(packages) - seen
+        adds[layer] = {name: all_packages[name] for name in new if not CUDA.match(name)}
+        seen |= new
+    adds["cuda"] = {name: lines for name, lines in all_packages.items() if CUDA.match(name)}
+    return adds
+
+
+def write_locks(folder: Path, *, uv: str = "uv", upgrade: bool = False) -> None:
+    """Resolve the requirements and write every lock of the folder anew."""
+    locked = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.txt")))
+    locked = "".join(read_lock(locked).values())
+    *_, widest = LAYERS.values()
+    all_packages = resolve(ROOT / widest, locked, uv=uv, upgrade=upgrade)
+    pins = "".join(all_packages.values())
+    resolved = {
+        layer: resolve(ROOT / source, pins, uv=uv) for layer, source in LAYERS.items()
+    } | {next(reversed(LAYERS)): with_known_hashes(all_packages)}
+    texts, before = {}, ""
+    for layer, packages in layered(resolved).items():
+        source = LAYERS.get(layer, "the torch in requirements.txt")
+        texts[layer] = lock_text(source, packages, before if layer in LAYERS else "")
+        before = layer
+    for name, source in TOOLS.items():
+        texts[name] = lock_text(source, resolve(ROOT / source, locked, uv=uv, upgrade=upgrade))
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--upgrade", action="store_true", help="take the newest versions")
+    options = parser.parse_args(arguments)
+    uv = str(Path(sys.executable).with_name("uv"))
+    write_locks(ROOT / "locks", uv=uv, upgrade=options.upgrade)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
