@@ -18,7 +18,7 @@ export TQDM_DISABLE = 1
 export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help book pdf epub serve reader lab test lint format hooks gpu unit notebooks site answers portable colab setup setup-test \
+.PHONY: help book pdf epub release serve reader lab test lint format hooks gpu unit notebooks site answers portable colab setup setup-test \
   setup-python lock audit chapter form house refresh checkpoint train bench weigh engines clean
 
 help: ## list the tasks
@@ -99,6 +99,9 @@ pdf: $(VENV)/pdf.stamp book ## print the book into one PDF beside its pages
 
 epub: $(VENV)/pdf.stamp book ## bind the book into one EPUB beside its pages
 	$(BIN)/python scripts/make_epub.py
+
+release: pdf epub ## put a release together in _build/release: pages, PDF, EPUB, checksums, notes
+	@$(BIN)/python scripts/release.py
 
 # --- tests ------------------------------------------------------------------------------------
 
