@@ -17,6 +17,9 @@ NOTEBOOKS := $(sort $(wildcard book/[0-9]*.ipynb))
 export TQDM_DISABLE = 1
 export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# matplotlib keeps its list of fonts there and not in the home, which may be read-only, and whose
+# settings would be drawn into the figures.
+export MPLCONFIGDIR = $(abspath $(VENV))/matplotlib
 
 .PHONY: help book pdf epub release serve reader lab test lint format hooks gpu unit notebooks site answers portable colab setup setup-test \
   setup-python lock audit chapter form house refresh checkpoint train bench weigh engines clean
@@ -36,13 +39,13 @@ $(VENV)/book.stamp: locks/book.txt | $(BIN)/python
 	$(LOCKED) book
 	@touch $@
 
-$(VENV)/test.stamp: locks/book.txt locks/pdf.txt locks/test.txt locks/cuda.txt | $(BIN)/python
+$(VENV)/test.stamp: locks/book.txt locks/pdf.txt locks/test.txt locks/cpu.txt locks/cuda.txt | $(BIN)/python
 	$(LOCKED) test
+	@$(BIN)/python -c "import matplotlib.font_manager"  # lists the fonts now: it warns if that is slow
 	@touch $@ $(VENV)/book.stamp
 
 $(VENV)/browser.stamp: $(VENV)/test.stamp scripts/install_browser.sh
 	@bash scripts/install_browser.sh $(BIN)/python
-	@$(BIN)/python -c "import matplotlib.font_manager"
 	@touch $@
 
 $(VENV)/pdf.stamp: locks/book.txt locks/pdf.txt scripts/install_browser.sh | $(BIN)/python

@@ -2,9 +2,10 @@
 
     .venv/bin/python scripts/install_locked.py test
 
-Nothing is resolved: a lock is complete. Where the torch that was installed asks for CUDA's
-libraries (the package index has such builds for Linux), locks/cuda.txt follows; a build without
-CUDA, as some mirrors and all builds for macOS and Windows are, goes without those 3 GB.
+Nothing is resolved: a lock is complete. What pip finds decides between torch's two builds for Linux.
+Where an index or a folder of its configuration offers the build without CUDA (locks/cpu.txt), it is
+taken; otherwise the package index has the other, and its libraries (locks/cuda.txt, 3 GB) follow. The
+builds for macOS and Windows ask for none.
 """
 
 import subprocess
@@ -17,9 +18,12 @@ LOCKS = Path(__file__).resolve().parent.parent / "locks"
 PIP = ("-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps", "--no-build-isolation")
 
 
-def install(lock: str) -> None:
-    """Have pip install one lock of the folder `locks`."""
-    subprocess.run([sys.executable, *PIP, "-r", str(LOCKS / f"{lock}.txt")], check=True)
+def install(lock: str, *, if_offered: bool = False) -> None:
+    """Have pip install one lock of the folder `locks`; with `if_offered`, only what pip finds."""
+    command = [sys.executable, *PIP, "-r", str(LOCKS / f"{lock}.txt")]
+    done = subprocess.run(command, stderr=subprocess.PIPE if if_offered else None, text=True)
+    if done.returncode and not (if_offered and "No matching distribution" in done.stderr):
+        sys.exit(f"{done.stderr or ''}pip could not install locks/{lock}.txt")
 
 
 def asks_for_cuda() -> bool:
@@ -38,10 +42,12 @@ def asks_for_cuda() -> bool:
 
 
 def main(lock: str) -> None:
-    """Install the lock, and CUDA's libraries if torch asks for them."""
+    """Install the lock, and the build of torch that this machine is offered."""
+    install("book")  # it brings the setuptools that builds what comes as source
+    if lock == "test" and "torch==" in (LOCKS / "cpu.txt").read_text(encoding="utf-8"):
+        install("cpu", if_offered=True)
     if lock != "book":
-        install("book")  # it brings the setuptools that builds what comes as source
-    install(lock)
+        install(lock)
     if asks_for_cuda():
         install("cuda")
 

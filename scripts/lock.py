@@ -5,9 +5,11 @@
 
 The requirements files say what the book needs, and these files, in `locks`, what that brings with it
 on Python 3.11 to 3.13, under Linux, macOS and Windows. uv resolves all layers at once, so a package
-has one version in all of them. A lock holds what its layer adds and reads the lock before it. What
-torch asks for beside a build with CUDA stands apart: scripts/install_locked.py adds it where the
-torch that was installed asks for it.
+has one version in all of them. A lock holds what its layer adds and reads the lock before it.
+
+torch for Linux has two builds under one version. The package index has the one with CUDA, whose
+libraries stand in locks/cuda.txt. The one without, in locks/cpu.txt, is offered by torch's own index
+and by some mirrors. scripts/install_locked.py takes the smaller where pip finds it.
 """
 
 import argparse
@@ -29,11 +31,17 @@ LAYERS = {
 TOOLS = {"tools": "requirements-tools.txt"}
 LOWEST_PYTHON = "3.11"
 CUDA = re.compile(r"(nvidia|cuda|triton)\b")
-# torch's own builds without CUDA have other hashes than those of the same version in the package
-# index. Mirrors offer them, and pip takes them first. A new version of torch drops the line.
-ALSO_ALLOWED = {
-    # torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl
-    "torch==2.13.0": ("6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",),
+# Of torch's builds for Linux without CUDA: they are not in the package index, from which uv reads all
+# other hashes, so these stand here. A new version of torch drops them until somebody adds its own.
+CPU_BUILDS = {
+    "torch==2.13.0": {
+        "cp311-x86_64": "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",
+        "cp311-aarch64": "84453b69508ec79902f899c5ed9495acb9e2bbe9fda5f1d5d6f19e3c3842e1a7",
+        "cp312-x86_64": "4ca4a9394b0c771238a4f73590fdbbc4debad85ed0fa63d026ae1b085da7d6e2",
+        "cp312-aarch64": "6f307c2c32d764ffc6ff6893b801fad6d4752f3e67966cb8abf1843427c02604",
+        "cp313-x86_64": "3fbf9c9d1f3c10c2d59d04aca426dee9ccc6ceb32d255c61e93acc3b4f75fae6",
+        "cp313-aarch64": "0b8f7d0423027ae8b90c7977c627f3379f325363a08224dffad9b4b2d684a83d",
+    }
 }
 # It comes as source alone: its set-up runs when it is installed, with the setuptools locked before.
 SOURCE_ONLY = ("docopt",)
@@ -58,15 +66,12 @@ def resolve(source: Path, locked: str, *, uv: str = "uv", upgrade: bool = False)
         return read_lock(output.read_text(encoding="utf-8"))
 
 
-def with_known_hashes(packages: dict[str, str]) -> dict[str, str]:
-    """The same lines, with the hashes of `ALSO_ALLOWED` behind their packages' own."""
-    found = dict(packages)
-    for pin, hashes in ALSO_ALLOWED.items():
-        name = pin.partition("==")[0]
-        if found.get(name, "").split(" ")[0] == pin:
-            more = "".join(f" \\\n    --hash=sha256:{sha256}" for sha256 in hashes)
-            found[name] = found[name].rstrip("\n") + more + "\n"
-    return found
+def cpu_build(torch: str) -> dict[str, str]:
+    """The lines of torch's build without CUDA, given those of the other; none if none is known."""
+    pin = torch.split(" ")[0]
+    hashes = CPU_BUILDS.get(pin, {}).values()
+    lines = "".join(f" \\\n    --hash=sha256:{sha256}" for sha256 in hashes)
+    return {"torch": f"{pin}+cpu ; sys_platform == 'linux'{lines}\n"} if lines else {}
 
 
 def lock_text(source: str, packages: dict[str, str], before: str = "") -> str:
@@ -92,19 +97,22 @@ def layered(resolved: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
 
 def write_locks(folder: Path, *, uv: str = "uv", upgrade: bool = False) -> None:
     """Resolve the requirements and write every lock of the folder anew."""
-    locked = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.txt")))
-    locked = "".join(read_lock(locked).values())
+    files = [folder / f"{name}.txt" for name in (*LAYERS, "cuda", *TOOLS)]
+    texts = [path.read_text(encoding="utf-8") for path in files if path.exists()]
+    locked = "".join(line for text in texts for line in read_lock(text).values())
     *_, widest = LAYERS.values()
     all_packages = resolve(ROOT / widest, locked, uv=uv, upgrade=upgrade)
     pins = "".join(all_packages.values())
     resolved = {
-        layer: resolve(ROOT / source, pins, uv=uv) for layer, source in LAYERS.items()
-    } | {next(reversed(LAYERS)): with_known_hashes(all_packages)}
+        layer: all_packages if source == widest else resolve(ROOT / source, pins, uv=uv)
+        for layer, source in LAYERS.items()
+    }
     texts, before = {}, ""
     for layer, packages in layered(resolved).items():
         source = LAYERS.get(layer, "the torch in requirements.txt")
         texts[layer] = lock_text(source, packages, before if layer in LAYERS else "")
         before = layer
+    texts["cpu"] = lock_text("CPU_BUILDS in it", cpu_build(all_packages["torch"]))
     for name, source in TOOLS.items():
         texts[name] = lock_text(source, resolve(ROOT / source, locked, uv=uv, upgrade=upgrade))
     folder.mkdir(exist_ok=True)
