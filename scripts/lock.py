@@ -17,8 +17,10 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
 # Each layer reads the one before.
@@ -29,7 +31,13 @@ LAYERS = {
     "lab": "requirements-lab.txt",
 }
 TOOLS = {"tools": "requirements-tools.txt"}
-LOWEST_PYTHON = "3.11"
+PYTHONS = ("3.11", "3.12", "3.13")
+# sys_platform, platform_system and os_name; and the processors there.
+SYSTEMS = {
+    ("linux", "Linux", "posix"): ("x86_64", "aarch64"),
+    ("darwin", "Darwin", "posix"): ("arm64",),
+    ("win32", "Windows", "nt"): ("AMD64", "ARM64"),
+}
 CUDA = re.compile(r"(nvidia|cuda|triton)\b")
 # Of torch's builds for Linux without CUDA: they are not in the package index, from which uv reads all
 # other hashes, so these stand here. A new version of torch drops them until somebody adds its own.
@@ -54,16 +62,43 @@ def read_lock(text: str) -> dict[str, str]:
     return {re.split(r"[=\[ ]", block, maxsplit=1)[0]: block for block in blocks}
 
 
+def is_wanted(lines: str) -> bool:
+    """Whether the marker of a package's first line holds on one of the systems we know."""
+    marker = Requirement(lines.splitlines()[0].rstrip("\\")).marker
+    return marker is None or any(
+        marker.evaluate(
+            {
+                "implementation_name": "cpython",
+                "platform_python_implementation": "CPython",
+                "python_version": python,
+                "python_full_version": f"{python}.{patch}",
+                **dict(zip(("sys_platform", "platform_system", "os_name"), system, strict=True)),
+                "platform_machine": machine,
+            }
+        )
+        for python in PYTHONS
+        for patch in ("0", "99")
+        for system, machines in SYSTEMS.items()
+        for machine in machines
+    )
+
+
+def pins(packages: Iterable[str]) -> str:
+    """Their names and versions alone: uv would keep a hash that is given, and not look it up."""
+    return "".join(f"{lines.split()[0]}\n" for lines in packages)
+
+
 def resolve(source: Path, locked: str, *, uv: str = "uv", upgrade: bool = False) -> dict[str, str]:
     """What a requirements file brings with it on every system; `locked` is kept where it may be."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "lock.txt")
         output.write_text(locked, encoding="utf-8")
         command = [uv, "pip", "compile", source, "--output-file", output, "--quiet", "--no-header"]
-        command += ["--universal", "--python-version", LOWEST_PYTHON, "--fork-strategy", "fewest"]
+        command += ["--universal", "--python-version", PYTHONS[0], "--fork-strategy", "fewest"]
         command += ["--generate-hashes", "--no-annotate"] + ["--upgrade"] * upgrade
         subprocess.run(command, check=True, cwd=ROOT)
-        return read_lock(output.read_text(encoding="utf-8"))
+        found = read_lock(output.read_text(encoding="utf-8"))
+        return {name: lines for name, lines in found.items() if is_wanted(lines)}
 
 
 def cpu_build(torch: str) -> dict[str, str]:
@@ -99,12 +134,12 @@ def write_locks(folder: Path, *, uv: str = "uv", upgrade: bool = False) -> None:
     """Resolve the requirements and write every lock of the folder anew."""
     files = [folder / f"{name}.txt" for name in (*LAYERS, "cuda", *TOOLS)]
     texts = [path.read_text(encoding="utf-8") for path in files if path.exists()]
-    locked = "".join(line for text in texts for line in read_lock(text).values())
+    locked = pins(lines for text in texts for lines in read_lock(text).values())
     *_, widest = LAYERS.values()
     all_packages = resolve(ROOT / widest, locked, uv=uv, upgrade=upgrade)
-    pins = "".join(all_packages.values())
+    chosen = pins(all_packages.values())
     resolved = {
-        layer: all_packages if source == widest else resolve(ROOT / source, pins, uv=uv)
+        layer: all_packages if source == widest else resolve(ROOT / source, chosen, uv=uv)
         for layer, source in LAYERS.items()
     }
     texts, before = {}, ""
