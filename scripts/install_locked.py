@@ -2,10 +2,10 @@
 
     .venv/bin/python scripts/install_locked.py test
 
-Nothing is resolved: a lock is complete. What pip finds decides between torch's two builds for Linux.
-Where an index or a folder of its configuration offers the build without CUDA (locks/cpu.txt), it is
-taken; otherwise the package index has the other, and its libraries (locks/cuda.txt, 3 GB) follow. The
-builds for macOS and Windows ask for none.
+Nothing is resolved: a lock is complete. What pip finds decides between torch's builds for Linux.
+Where an index or a folder of its configuration offers the one without CUDA (locks/cpu.txt), it is
+taken; otherwise the package index has the other, and its libraries (locks/cuda.txt, 3 GB) follow.
+The builds for macOS and Windows ask for none.
 """
 
 import subprocess

@@ -3,13 +3,13 @@
     make lock                     after a change of a requirements file; what is locked stays
     make lock ARGS=--upgrade      the newest versions that the requirements allow
 
-The requirements files say what the book needs, and these files, in `locks`, what that brings with it
-on Python 3.11 to 3.13, under Linux, macOS and Windows. uv resolves all layers at once, so a package
-has one version in all of them. A lock holds what its layer adds and reads the lock before it.
+The requirements files say what the book needs, and these files, in `locks`, what that brings with
+it on Python 3.11 to 3.13, under Linux, macOS and Windows. uv resolves all layers at once, so a
+package has one version in all of them. A lock holds what its layer adds and reads the one before.
 
 torch for Linux has two builds under one version. The package index has the one with CUDA, whose
-libraries stand in locks/cuda.txt. The one without, in locks/cpu.txt, is offered by torch's own index
-and by some mirrors. scripts/install_locked.py takes the smaller where pip finds it.
+libraries stand in locks/cuda.txt. The one without, in locks/cpu.txt, is offered by torch's own
+index and by some mirrors. scripts/install_locked.py takes the smaller where pip finds it.
 """
 
 import argparse
@@ -39,8 +39,8 @@ SYSTEMS = {
     ("win32", "Windows", "nt"): ("AMD64", "ARM64"),
 }
 CUDA = re.compile(r"(nvidia|cuda|triton)\b")
-# Of torch's builds for Linux without CUDA: they are not in the package index, from which uv reads all
-# other hashes, so these stand here. A new version of torch drops them until somebody adds its own.
+# Of torch's builds for Linux without CUDA: they are not in the package index, from which uv reads
+# all other hashes, so these stand here. A new torch drops them until somebody adds its own.
 CPU_BUILDS = {
     "torch==2.13.0": {
         "cp311-x86_64": "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",
@@ -118,7 +118,7 @@ def lock_text(source: str, packages: dict[str, str], before: str = "") -> str:
 
 
 def layered(resolved: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-    """What each layer adds to the ones before it, with the lines of the last; CUDA's stand apart."""
+    """What each layer adds to those before it, with the lines of the last; CUDA's stand apart."""
     *_, all_packages = resolved.values()
     adds: dict[str, dict[str, str]] = {}
     seen: set[str] = set()

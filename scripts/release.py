@@ -3,9 +3,9 @@
     python scripts/release.py [HTML_FOLDER] [RELEASE_FOLDER]
 
 The pages as one archive, the PDF, the EPUB, a checksum of each, and the changelog's section as the
-notes. The version is CITATION.cff's. On a tag (GITHUB_REF_TYPE, as the workflow has it) the tag must be
-that version with a v before it, and the changelog must have a section for it; elsewhere the topmost
-section gives the notes.
+notes. The version is CITATION.cff's. On a tag (GITHUB_REF_TYPE, as the workflow has it) the tag
+must be that version with a v before it, and the changelog must have a section for it; elsewhere the
+topmost section gives the notes.
 """
 
 import hashlib
@@ -95,7 +95,8 @@ def main(
         number = version((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
         if tagged:
             check_tag(os.environ["GITHUB_REF_NAME"], number)
-        text = notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), number if tagged else None)
+        changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+        text = notes(changelog, number if tagged else None)
         files = make_release(Path(pages), Path(folder), number, text)
     except ValueError as error:
         sys.exit(str(error))

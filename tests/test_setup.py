@@ -29,13 +29,11 @@ def make(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
 
 @pytest.mark.slow
 def test_a_chapter_runs_where_the_home_cannot_be_written(tmp_path):
-    """matplotlib warns then that it keeps its fonts elsewhere, which is output that no cell stored."""
+    """matplotlib warns there that it keeps its fonts elsewhere: output that no cell stored."""
     home = tmp_path / "home"
     home.write_text("no folder can be made in a file, not by root either", encoding="utf-8")
-    cells = [
-        nbformat.v4.new_code_cell("import matplotlib.pyplot as plt", execution_count=1),
-        nbformat.v4.new_code_cell("figure, axes = plt.subplots()\nplt.close(figure)", execution_count=2),
-    ]
+    sources = "import matplotlib.pyplot as plt", "plt.close(plt.figure())"
+    cells = [nbformat.v4.new_code_cell(one, execution_count=i + 1) for i, one in enumerate(sources)]
     chapter = tmp_path / "plain.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), chapter)
     done = make("notebooks", f"NOTEBOOKS={chapter}", "WORKERS=0", HOME=str(home))

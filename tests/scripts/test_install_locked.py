@@ -1,4 +1,4 @@
-"""pip installs what a lock says, by its hash, and the build of torch that the machine is offered."""
+"""pip installs what a lock says, by its hash, and the build of torch that is offered."""
 
 import hashlib
 import zipfile

@@ -89,7 +89,7 @@ def test_notes_are_the_section_of_the_version():
 
 
 def test_the_tag_is_that_of_the_version():
-    assert release.version('title: x\nversion: 1.2.0\n') == "1.2.0"
+    assert release.version("title: x\nversion: 1.2.0\n") == "1.2.0"
     release.check_tag("v1.2.0", "1.2.0")
     for tag in ("1.2.0", "v1.2", "v1.2.0-rc1"):
         with pytest.raises(ValueError, match=r"expected the tag v1.2.0, .* got " + tag):
