@@ -74,11 +74,14 @@ setup-test: $(VENV)/browser.stamp ## install what testing needs, a browser inclu
 
 setup-python: $(VENV)/test.stamp
 
+# Each by its name: pip-audit does not read the locks that a lock reads. torch is in locks/test.txt too.
+AUDITED := $(patsubst %,-r %,$(filter-out locks/cpu.txt,$(sort $(wildcard locks/*.txt))))
+
 lock: .venv-tools/tools.stamp ## write the lock files after a change of the requirements: make lock [ARGS=--upgrade]
 	.venv-tools/bin/python scripts/lock.py $(ARGS)
 
 audit: .venv-tools/tools.stamp ## ask for known vulnerabilities of what is locked
-	.venv-tools/bin/pip-audit --disable-pip --require-hashes --progress-spinner off -r locks/lab.txt -r locks/cuda.txt -r locks/tools.txt
+	.venv-tools/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off $(AUDITED)
 
 # --- the book ---------------------------------------------------------------------------------
 
