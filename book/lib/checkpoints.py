@@ -29,6 +29,7 @@ from lib.subword import vocabulary_from_json, vocabulary_to_json
 from lib.transformer import Config, Transformer
 
 FORMAT = 1  # raised when a file of the old kind can no longer be read
+REAL = ("F16", "BF16", "F32", "F64")  # what safetensors calls the types of real numbers
 PUBLISHED = Path(__file__).resolve().parent.parent / "checkpoints" / "translation.safetensors"
 
 
@@ -158,17 +159,23 @@ def save_model(
     """Write a trained Transformer to one safetensors file: parameters, sizes and vocabularies.
 
     The file's metadata hold a card: configuration, both vocabularies, `about` (whatever else is to
-    be known, as `extra` in `save_checkpoint`) and a checksum of the parameters. A matrix that is
-    used twice is kept once.
+    be known, as `extra` in `save_checkpoint`) and a checksum of all this and the parameters. A
+    matrix that is used twice is kept once.
+
+    Errors: ValueError, and nothing is written, for what could not be loaded again: vocabularies of
+    another size than the model's, parameters that are not finite, an `about` that is not plain.
     """
+    state = model.state_dict()
+    _require_sizes("model", model.config, source_vocab, target_vocab)
+    _require_finite("model", state)
     card = {
         "format": FORMAT,
         "config": asdict(model.config),
         "source_vocab": vocabulary_to_json(source_vocab),
         "target_vocab": vocabulary_to_json(target_vocab),
         "about": _plain(about or {}),
-        "sha256": _checksum(model.state_dict().values()),
     }
+    card["sha256"] = _checksum(state.values(), card)
     metadata = {"card": json.dumps(card, ensure_ascii=False)}
     write_whole(path, lambda part: safetensors.save_model(model, str(part), metadata))
 
@@ -178,14 +185,16 @@ def _read_card(path: str | Path) -> dict[str, Any]:
 
     Errors: ValueError for a file that `save_model` did not write; FileNotFoundError.
     """
+    if Path(path).exists() and not Path(path).is_file():  # a pipe would be waited for
+        raise ValueError(f"{path}: expected a file, got a folder, a pipe or a device")
     try:
         with safe_open(str(path), "pt") as file:
             card = json.loads((file.metadata() or {}).get("card", "{}"))
-    except SafetensorError as error:
+    except (SafetensorError, RecursionError, ValueError) as error:
         raise ValueError(
             f"{path}: expected a safetensors file, got another one or a part of one: {error}"
         ) from error
-    if card.get("format") != FORMAT:
+    if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise ValueError(
             f"{path}: expected a model that save_model has written, got another file; an older "
             "model of the book, with its words in a JSON file beside it, is made again by "
@@ -199,23 +208,80 @@ def load_model(
 ) -> tuple[Transformer, Vocabulary, Vocabulary]:
     """Build the Transformer that `save_model` kept: ready to translate, in evaluation mode.
 
+    Nothing is built before all is compared: the card with the vocabularies, names and sizes of the
+    parameters with the card, and the checksum with them all.
+
     Returns: the model, the source's vocabulary and the target's.
-    Errors: ValueError for a file that `save_model` did not write, or one whose parameters have
-    changed since; FileNotFoundError.
+    Errors: ValueError for a file that `save_model` did not write, or one that has changed since;
+    FileNotFoundError.
     """
     card = _read_card(path)
-    if "sha256" in card:  # files of earlier versions have none
-        wanted, found = card["sha256"], _checksum(safetensors.load_file(path).values())
-        if found != wanted:
-            raise ValueError(
-                f"{path}: expected parameters with the checksum {wanted[:12]}..., got {found[:12]}"
-                "...: the file is damaged; fetch or make it again"
-            )
-    model = Transformer(Config(**card["config"]))
-    safetensors.load_model(model, str(path))
-    source_vocab = vocabulary_from_json(card["source_vocab"])
-    target_vocab = vocabulary_from_json(card["target_vocab"])
+    try:
+        config = Config(**card["config"])
+        source_vocab = vocabulary_from_json(card["source_vocab"])
+        target_vocab = vocabulary_from_json(card["target_vocab"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path}: expected a card with a configuration and two vocabularies, got another: "
+            f"{error}; fetch or make the file again"
+        ) from error
+    _require_sizes(str(path), config, source_vocab, target_vocab)
+    state = _read_parameters(path, config)
+    wanted = card.pop("sha256", None)  # files of early versions have none, or the parameters' alone
+    found = _checksum(state.values(), card)
+    if wanted not in (None, found) and wanted != _checksum(state.values(), {}):
+        raise ValueError(
+            f"{path}: expected contents with the checksum {str(wanted)[:12]}..., got {found[:12]}"
+            "...: the file is damaged; fetch or make it again"
+        )
+    _require_finite(path, state)
+    model = Transformer(config)
+    model.load_state_dict(state)
     return model.to(device).eval(), source_vocab, target_vocab
+
+
+def _read_parameters(path: str | Path, config: Config) -> dict[str, Tensor]:
+    """The parameters of a model of this configuration, by name; one that is used twice has two."""
+    described = "does it belong to this configuration?"
+    with safe_open(str(path), "pt") as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, no mapping
+        if config.n_layers > len(slices):  # before so many layers are built
+            got = f"{len(slices)} tensors"
+            raise ValueError(f"{path}: expected {config.n_layers:,} layers, got {got}; {described}")
+        try:
+            with torch.device("meta"):  # names and sizes, without memory
+                model = Transformer(config)
+        except RuntimeError as error:  # more entries than can be counted
+            raise ValueError(f"{path}: expected other sizes, got {config}; {described}") from error
+        names: dict[Tensor, list[str]] = {}  # of each parameter
+        for name, parameter in model.named_parameters(remove_duplicate=False):
+            names.setdefault(parameter, []).append(name)
+        stored = {p: [name for name in names[p] if name in slices] for p in names}
+        for parameter, found in stored.items():
+            wanted = f"{path}: expected {names[parameter][0]} once, of shape"
+            shapes = [(tuple(slices[n].get_shape()), slices[n].get_dtype()) for n in found]
+            if [shape for shape, kind in shapes if kind in REAL] != [tuple(parameter.shape)]:
+                got = ", ".join(f"{shape} of {kind}" for shape, kind in shapes) or "none"
+                raise ValueError(f"{wanted} {tuple(parameter.shape)}, got {got}; {described}")
+        if extra := set(slices).difference(*stored.values()):
+            raise ValueError(f"{path}: expected no tensor {min(extra)}, got one; {described}")
+        read = {parameter: file.get_tensor(name) for parameter, (name,) in stored.items()}
+    return {name: read[parameter] for parameter, group in names.items() for name in group}
+
+
+def _require_sizes(place: str, config: Config, *vocabs: Vocabulary) -> None:
+    wanted = (config.source_vocab, config.target_vocab or config.source_vocab)
+    if (got := tuple(map(len, vocabs))) != wanted:
+        raise ValueError(
+            f"{place}: expected vocabularies of {wanted[0]} and {wanted[1]} tokens, as the model's "
+            f"embeddings, got {got[0]} and {got[1]}; take those that it was made with"
+        )
+
+
+def _require_finite(place: str | Path, state: dict[str, Tensor]) -> None:
+    for name, tensor in state.items():
+        if not tensor.isfinite().all():
+            raise ValueError(f"{place}: expected finite numbers in {name}, got NaN or infinity")
 
 
 def load_published(
@@ -236,10 +302,14 @@ def published_facts() -> dict[str, Any]:
     return _read_card(PUBLISHED)["about"]
 
 
-def _checksum(tensors: Iterable[Tensor]) -> str:
-    """A SHA-256 of all tensors, in whatever order; one that is kept under two names counts once."""
+def _checksum(tensors: Iterable[Tensor], card: dict[str, Any]) -> str:
+    """A SHA-256 of all tensors, in whatever order, and of the card, if it says anything.
+
+    A tensor that is kept under two names counts once.
+    """
     digests = set()
     for tensor in tensors:
         data = tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
         digests.add(hashlib.sha256(data).hexdigest())
-    return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
+    told = json.dumps(card, sort_keys=True) if card else ""
+    return hashlib.sha256("".join((*sorted(digests), told)).encode()).hexdigest()

@@ -25,6 +25,7 @@ class Positions(nn.Module):
     """No positions at all, and what each scheme has in common.
 
     `in_attention` says whether a scheme acts inside the attention layers, by `rotate` or `bias`.
+    Errors: ValueError for a negative offset, and for fewer keys than queries.
     Source: Attention Is All You Need, section 3.5.
     """
 
@@ -34,17 +35,29 @@ class Positions(nn.Module):
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_model"]:
         """Mark embeddings with their positions offset, offset + 1, ..."""
+        _require_offset(offset)
         return x
 
     def rotate(
         self, x: Float[Tensor, "*batch time d_k"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_k"]:
         """Turn queries or keys by positions offset, offset + 1, ..."""
+        _require_offset(offset)
         return x
 
     def bias(self, n_queries: int, n_keys: int) -> Float[Tensor, "heads query key"] | None:
         """Return what is added to the scores; the queries are the last of the keys."""
+        if not 0 <= n_queries <= n_keys:
+            raise ValueError(
+                f"expected at least as many keys as queries, got {n_queries} queries and {n_keys} "
+                "keys; the keys are the whole sequence, the queries its last positions"
+            )
         return None
+
+
+def _require_offset(offset: int) -> None:
+    if offset < 0:
+        raise ValueError(f"expected an offset of 0 or more, got {offset}; it counts positions")
 
 
 def sinusoidal_table(
@@ -127,6 +140,9 @@ class _Tabled(Positions):
         return self
 
     def _rows(self, x: Tensor, offset: int) -> Tensor:
+        _require_offset(offset)
+        if x.shape[-1] != self.width:
+            raise ValueError(f"expected vectors of dimension {self.width}, got {tuple(x.shape)}")
         end = offset + x.shape[-2]
         if end > len(self.table):
             table = self._make_table(2 * end).to(self.table.dtype)
@@ -153,7 +169,7 @@ class Sinusoidal(_Tabled):
 class Learned(Positions):
     """Add a vector that is learned for each position; beyond `max_length` there is none.
 
-    Errors: ValueError for a position beyond max_length.
+    Errors: ValueError for a position beyond max_length or below 0, or vectors of another dimension.
     Source: Gehring et al. 2017; Attention Is All You Need, section 3.5 and table 3, row E.
     """
 
@@ -166,7 +182,11 @@ class Learned(Positions):
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_model"]:
         """x + the learned row of each position."""
+        _require_offset(offset)
         end = offset + x.shape[-2]
+        if x.shape[-1] != self.weight.shape[1]:
+            width = self.weight.shape[1]
+            raise ValueError(f"expected vectors of dimension {width}, got {tuple(x.shape)}")
         if end > len(self.weight):
             raise ValueError(
                 f"expected at most max_length={len(self.weight)} positions, got {end}; "
@@ -214,7 +234,12 @@ class ALiBi(Positions):
     Under a causal mask |i - j| is i - j, as in the paper; without one, in an encoder, both
     directions count alike.
 
-    Source: Press et al. 2022, section 3.
+    The formula is the paper's for every number of heads. Where n_heads is no power of two, the
+    authors' code has other slopes: with m the power of two below, those of m heads, then the first,
+    third, fifth, ... of 2m heads. A model trained with one set needs that set.
+
+    Errors: ValueError for n_heads below 1, and for fewer keys than queries.
+    Source: Press et al. 2022, section 3; get_slopes in their code, fairseq/models/transformer.py.
     """
 
     in_attention = True
@@ -222,11 +247,14 @@ class ALiBi(Positions):
 
     def __init__(self, n_heads: int):
         super().__init__()
+        if n_heads < 1:
+            raise ValueError(f"expected one head or more, got n_heads={n_heads}")
         slopes = 2.0 ** (-8.0 * torch.arange(1, n_heads + 1) / n_heads)
         self.register_buffer("slopes", slopes, persistent=False)
 
     def bias(self, n_queries: int, n_keys: int) -> Float[Tensor, "heads query key"]:
         """-slope_h |i - j|, the queries being the last of the keys."""
+        super().bias(n_queries, n_keys)
         key = torch.arange(n_keys, device=self.slopes.device)
         query = key[n_keys - n_queries :]
         distance = (query[:, None] - key).abs()  # (query, key)
