@@ -70,8 +70,7 @@ def scaled_dot_product_attention(
         heads), three axes mean (batch, query, key). Returns (*batch, query, d_v), with the weights
         (*batch, query, key) if asked. Weights are 0 where masked and a row of them sums to 1; a
         fully masked row is all 0, and so is its output. Keys and values must be finite, masked ones
-        too: NaN or an infinity there may make every output of its sequence NaN, with the weights
-        and without.
+        too: NaN there makes every output of its sequence NaN, with the weights and without.
     Args: bias, a term added to the scores, which broadcasts to (*batch, query, key). dropout, the
         fraction of weights set to 0 at this call (at inference, pass 0); the weights are returned
         as they were before it.
@@ -85,7 +84,7 @@ def scaled_dot_product_attention(
     if mask is not None:
         mask = fit_mask(mask, (*query.shape[:-1], key.shape[-2]))
     if bias is not None:
-        bias = _fitting_bias(bias, (*query.shape[:-1], key.shape[-2])).to(query.dtype)
+        bias = _fitting(bias.to(query.dtype), (*query.shape[:-1], key.shape[-2]))
     if not return_weights:
         if bias is not None:  # the kernel takes one or the other: "masked" becomes -inf in the bias
             mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
@@ -158,11 +157,9 @@ class KeyValueCache:
         for new, old in ((key, first), (value, self._value if self.length else value)):
             wanted = (*first.shape[:2], key.shape[2], old.shape[3])
             if new.shape != wanted or (new.dtype, new.device) != (first.dtype, first.device):
-                raise ValueError(
-                    f"expected keys and values {wanted} of {first.dtype} on {first.device}, got "
-                    f"{tuple(new.shape)} of {new.dtype} on {new.device}; append what the same "
-                    "layer made of the same sequences"
-                )
+                got = f"{tuple(new.shape)} of {new.dtype} on {new.device}"
+                stored = f"keys and values {wanted} of {first.dtype} on {first.device}"
+                raise ValueError(f"expected {stored}, got {got}; append what the same layer made")
 
     def read(
         self,
@@ -385,22 +382,18 @@ def _require_fitting(query: Tensor, key: Tensor, value: Tensor) -> None:
     raise ValueError(f"expected {wanted}, got {shapes}; {remedy}")
 
 
-def _fitting_bias(bias: Tensor, shape: tuple[int, ...]) -> Tensor:
-    full = zip(reversed(bias.shape), reversed(shape), strict=False)
-    if not bias.is_floating_point() or bias.dim() > len(shape) or any(b not in (1, n) for b, n in full):
-        raise ValueError(
-            f"expected a bias of real numbers that broadcasts to the scores {shape}, got "
-            f"{bias.dtype} of shape {tuple(bias.shape)}; what hides keys is a mask"
-        )
+def _fitting(bias: Tensor, shape: tuple[int, ...]) -> Tensor:
+    try:
+        bias.expand(shape)
+    except RuntimeError as error:
+        got = f"{shape}, got {tuple(bias.shape)}"
+        raise ValueError(f"expected a bias that broadcasts to the scores {got}") from error
     return bias
 
 
 def _require_fraction(dropout: float) -> None:
     if not 0 <= dropout < 1:
-        raise ValueError(
-            f"expected a dropout of at least 0 and below 1, got {dropout!r}; it is the fraction of "
-            "weights set to 0"
-        )
+        raise ValueError(f"expected a dropout of at least 0 and below 1, got {dropout!r}")
 
 
 @torch.no_grad()

@@ -162,12 +162,11 @@ def save_model(
     be known, as `extra` in `save_checkpoint`) and a checksum of all this and the parameters. A
     matrix that is used twice is kept once.
 
-    Errors: ValueError, and nothing is written, for what could not be loaded again: vocabularies of
-    another size than the model's, parameters that are not finite, an `about` that is not plain.
+    Errors: ValueError, and nothing is written, for vocabularies of another size than the model's,
+    parameters that are not finite, or an `about` that is not plain.
     """
     state = model.state_dict()
-    _require_sizes("model", model.config, source_vocab, target_vocab)
-    _require_finite("model", state)
+    _require_whole("the model", model.config, (source_vocab, target_vocab), state)
     card = {
         "format": FORMAT,
         "config": asdict(model.config),
@@ -194,7 +193,8 @@ def _read_card(path: str | Path) -> dict[str, Any]:
         raise ValueError(
             f"{path}: expected a safetensors file, got another one or a part of one: {error}"
         ) from error
-    if not isinstance(card, dict) or card.get("format") != FORMAT:
+    known = isinstance(card, dict) and card.get("format") == FORMAT
+    if not known or not isinstance(card.get("about"), dict):
         raise ValueError(
             f"{path}: expected a model that save_model has written, got another file; an older "
             "model of the book, with its words in a JSON file beside it, is made again by "
@@ -208,8 +208,7 @@ def load_model(
 ) -> tuple[Transformer, Vocabulary, Vocabulary]:
     """Build the Transformer that `save_model` kept: ready to translate, in evaluation mode.
 
-    Nothing is built before all is compared: the card with the vocabularies, names and sizes of the
-    parameters with the card, and the checksum with them all.
+    Nothing is built before names, sizes, vocabularies and the checksum are known to fit.
 
     Returns: the model, the source's vocabulary and the target's.
     Errors: ValueError for a file that `save_model` did not write, or one that has changed since;
@@ -221,11 +220,8 @@ def load_model(
         source_vocab = vocabulary_from_json(card["source_vocab"])
         target_vocab = vocabulary_from_json(card["target_vocab"])
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path}: expected a card with a configuration and two vocabularies, got another: "
-            f"{error}; fetch or make the file again"
-        ) from error
-    _require_sizes(str(path), config, source_vocab, target_vocab)
+        wanted = "a card with a configuration and two vocabularies"
+        raise ValueError(f"{path}: expected {wanted}, got another: {error}") from error
     state = _read_parameters(path, config)
     wanted = card.pop("sha256", None)  # files of early versions have none, or the parameters' alone
     found = _checksum(state.values(), card)
@@ -234,7 +230,7 @@ def load_model(
             f"{path}: expected contents with the checksum {str(wanted)[:12]}..., got {found[:12]}"
             "...: the file is damaged; fetch or make it again"
         )
-    _require_finite(path, state)
+    _require_whole(str(path), config, (source_vocab, target_vocab), state)
     model = Transformer(config)
     model.load_state_dict(state)
     return model.to(device).eval(), source_vocab, target_vocab
@@ -242,46 +238,34 @@ def load_model(
 
 def _read_parameters(path: str | Path, config: Config) -> dict[str, Tensor]:
     """The parameters of a model of this configuration, by name; one that is used twice has two."""
-    described = "does it belong to this configuration?"
     with safe_open(str(path), "pt") as file:
-        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, no mapping
-        if config.n_layers > len(slices):  # before so many layers are built
-            got = f"{len(slices)} tensors"
-            raise ValueError(f"{path}: expected {config.n_layers:,} layers, got {got}; {described}")
+        stored = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, no mapping
+        if config.n_layers > len(stored):  # before so many layers are built
+            got = f"{len(stored)} tensors"
+            raise ValueError(f"{path}: expected {config.n_layers:,} layers, got {got}")
         try:
             with torch.device("meta"):  # names and sizes, without memory
-                model = Transformer(config)
-        except RuntimeError as error:  # more entries than can be counted
-            raise ValueError(f"{path}: expected other sizes, got {config}; {described}") from error
-        names: dict[Tensor, list[str]] = {}  # of each parameter
-        for name, parameter in model.named_parameters(remove_duplicate=False):
-            names.setdefault(parameter, []).append(name)
-        stored = {p: [name for name in names[p] if name in slices] for p in names}
-        for parameter, found in stored.items():
-            wanted = f"{path}: expected {names[parameter][0]} once, of shape"
-            shapes = [(tuple(slices[n].get_shape()), slices[n].get_dtype()) for n in found]
-            if [shape for shape, kind in shapes if kind in REAL] != [tuple(parameter.shape)]:
-                got = ", ".join(f"{shape} of {kind}" for shape, kind in shapes) or "none"
-                raise ValueError(f"{wanted} {tuple(parameter.shape)}, got {got}; {described}")
-        if extra := set(slices).difference(*stored.values()):
-            raise ValueError(f"{path}: expected no tensor {min(extra)}, got one; {described}")
-        read = {parameter: file.get_tensor(name) for parameter, (name,) in stored.items()}
-    return {name: read[parameter] for parameter, group in names.items() for name in group}
+                own = dict(Transformer(config).named_parameters(remove_duplicate=False))
+        except (ArithmeticError, RuntimeError, TypeError) as error:  # too many entries to count
+            raise ValueError(f"{path}: expected smaller sizes, got {config}") from error
+        found = {name: (tuple(s.get_shape()), s.get_dtype() in REAL) for name, s in stored.items()}
+        faults = [n for n in found if n not in own or found[n] != (tuple(own[n].shape), True)]
+        faults += [n for n, p in own.items() if sum(own.get(m) is p for m in found) != 1]
+        if faults:
+            got = f"another or none as {', '.join(faults[:3])} ({len(faults)} in all)"
+            raise ValueError(f"{path}: expected each parameter of {config} once, got {got}")
+        read = {own[name]: file.get_tensor(name) for name in stored}
+    return {name: read[parameter] for name, parameter in own.items()}
 
 
-def _require_sizes(place: str, config: Config, *vocabs: Vocabulary) -> None:
+def _require_whole(
+    place: str, config: Config, vocabs: tuple[Vocabulary, Vocabulary], state: dict[str, Tensor]
+) -> None:
     wanted = (config.source_vocab, config.target_vocab or config.source_vocab)
     if (got := tuple(map(len, vocabs))) != wanted:
-        raise ValueError(
-            f"{place}: expected vocabularies of {wanted[0]} and {wanted[1]} tokens, as the model's "
-            f"embeddings, got {got[0]} and {got[1]}; take those that it was made with"
-        )
-
-
-def _require_finite(place: str | Path, state: dict[str, Tensor]) -> None:
-    for name, tensor in state.items():
-        if not tensor.isfinite().all():
-            raise ValueError(f"{place}: expected finite numbers in {name}, got NaN or infinity")
+        raise ValueError(f"{place}: expected vocabularies of {wanted} tokens, got {got}")
+    if odd := [name for name, tensor in state.items() if not tensor.isfinite().all()]:
+        raise ValueError(f"{place}: expected finite numbers, got NaN or infinity in {odd[0]}")
 
 
 def load_published(

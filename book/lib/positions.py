@@ -20,6 +20,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+FIRST_ROWS = 4096  # of a table, however many it may get
+
 
 class Positions(nn.Module):
     """No positions at all, and what each scheme has in common.
@@ -35,29 +37,29 @@ class Positions(nn.Module):
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_model"]:
         """Mark embeddings with their positions offset, offset + 1, ..."""
-        _require_offset(offset)
+        _require_place(offset, x)
         return x
 
     def rotate(
         self, x: Float[Tensor, "*batch time d_k"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_k"]:
         """Turn queries or keys by positions offset, offset + 1, ..."""
-        _require_offset(offset)
+        _require_place(offset, x)
         return x
 
     def bias(self, n_queries: int, n_keys: int) -> Float[Tensor, "heads query key"] | None:
         """Return what is added to the scores; the queries are the last of the keys."""
         if not 0 <= n_queries <= n_keys:
-            raise ValueError(
-                f"expected at least as many keys as queries, got {n_queries} queries and {n_keys} "
-                "keys; the keys are the whole sequence, the queries its last positions"
-            )
+            got = f"{n_queries} queries and {n_keys} keys"
+            raise ValueError(f"expected the queries to be the last of the keys, got {got}")
         return None
 
 
-def _require_offset(offset: int) -> None:
+def _require_place(offset: int, x: Tensor, width: int | None = None) -> None:
     if offset < 0:
         raise ValueError(f"expected an offset of 0 or more, got {offset}; it counts positions")
+    if width not in (None, x.shape[-1]):
+        raise ValueError(f"expected vectors of dimension {width}, got {tuple(x.shape)}")
 
 
 def sinusoidal_table(
@@ -121,7 +123,7 @@ class _Tabled(Positions):
         super().__init__()
         self.width, self.base = width, base
         # A buffer moves with .to(); it is not saved, for it can be computed again.
-        table = self._make_table(max_length).to(torch.get_default_dtype())
+        table = self._make_table(min(max_length, FIRST_ROWS)).to(torch.get_default_dtype())
         self.register_buffer("table", table, persistent=False)
 
     def _make_table(self, n_positions: int) -> Tensor:
@@ -140,9 +142,7 @@ class _Tabled(Positions):
         return self
 
     def _rows(self, x: Tensor, offset: int) -> Tensor:
-        _require_offset(offset)
-        if x.shape[-1] != self.width:
-            raise ValueError(f"expected vectors of dimension {self.width}, got {tuple(x.shape)}")
+        _require_place(offset, x, self.width)
         end = offset + x.shape[-2]
         if end > len(self.table):
             table = self._make_table(2 * end).to(self.table.dtype)
@@ -182,11 +182,8 @@ class Learned(Positions):
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_model"]:
         """x + the learned row of each position."""
-        _require_offset(offset)
+        _require_place(offset, x, self.weight.shape[1])
         end = offset + x.shape[-2]
-        if x.shape[-1] != self.weight.shape[1]:
-            width = self.weight.shape[1]
-            raise ValueError(f"expected vectors of dimension {width}, got {tuple(x.shape)}")
         if end > len(self.weight):
             raise ValueError(
                 f"expected at most max_length={len(self.weight)} positions, got {end}; "

@@ -53,13 +53,13 @@ class SubwordVocabulary(Vocabulary):
         Source: Sennrich et al. 2016.
         """
         tokenizers = _tokenizers()
-        sentences = [" ".join(cls._cut(sentence)) for sentence in sentences]
+        texts = [" ".join(cls._cut(sentence)) for sentence in sentences]
         # Of more pieces than letters and merges none comes; the package makes room for all at once.
-        most = len(SPECIAL) + 3 * sum(map(len, {word for s in sentences for word in s.split()}))
+        most = len(SPECIAL) + 3 * sum(map(len, {word for text in texts for word in text.split()}))
         if most == len(SPECIAL) or size < len(SPECIAL):
             raise ValueError(
                 "expected at least one sentence with letters to learn sub-words from and a size "
-                f"from {len(SPECIAL)}, got {len(sentences)} sentences and a size of {size}"
+                f"from {len(SPECIAL)}, got {len(texts)} sentences and a size of {size}"
             )
         tokenizer = tokenizers.Tokenizer(
             tokenizers.models.BPE(unk_token=SPECIAL[UNK], end_of_word_suffix=END)
@@ -71,7 +71,7 @@ class SubwordVocabulary(Vocabulary):
             end_of_word_suffix=END,
             show_progress=False,
         )
-        tokenizer.train_from_iterator(sentences, trainer)
+        tokenizer.train_from_iterator(texts, trainer)
         vocabulary = cls(tokenizer.to_str())
         if len(vocabulary) > size:
             raise ValueError(

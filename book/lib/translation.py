@@ -73,7 +73,7 @@ def translation_pairs(
     counts_fit = min(n_train, n_test) >= 0 and n_train + n_test <= MOST_PAIRS
     if not counts_fit or not 1 <= max_items <= MOST_ITEMS:
         got = f"n_train {n_train}, n_test {n_test}, max_items {max_items}"
-        wanted = f"counts of at least 0, together at most {MOST_PAIRS:,}, and 1 to {MOST_ITEMS} items"
+        wanted = f"counts of at least 0, of {MOST_PAIRS:,} in all, and 1 to {MOST_ITEMS} items"
         raise ValueError(f"expected {wanted}, got {got}")
     tables, dates = _items(locale)
     rng = random.Random(seed)

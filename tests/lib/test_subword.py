@@ -94,7 +94,9 @@ def test_too_small_a_size():
 
 
 def test_no_sentences_and_uncut_text(vocab):
-    with pytest.raises(ValueError, match="expected at least one sentence with letters to learn sub-words"):
+    with pytest.raises(
+        ValueError, match="expected at least one sentence with letters to learn sub-words"
+    ):
         SubwordVocabulary.from_sentences([], 50)
     with pytest.raises(ValueError, match="expected a sequence of tokens, got the text"):
         SubwordVocabulary.from_sentences(["the low tower"], 50)
