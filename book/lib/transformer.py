@@ -77,6 +77,8 @@ class Config:
             choice = getattr(self, name)
             if choice not in tuple(allowed):
                 raise ValueError(f"expected {name} out of {', '.join(allowed)}, got {choice!r}")
+        if not isinstance(self.tied, bool):
+            raise ValueError(f"expected tied to be True or False, got {self.tied!r}")
         if not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
             raise ValueError(
                 f"expected a dropout of at least 0 and below 1, got {self.dropout!r}; "
