@@ -311,3 +311,9 @@ def test_select_rows_of_any_state():
 def test_a_state_without_rows_is_refused():
     with unchecked(), pytest.raises(ValueError, match=r"got dict; give it a method select\(rows\)"):
         select_rows({"s": torch.arange(3)}, torch.tensor([0]))
+
+
+@pytest.mark.parametrize("alpha", [1e6, float("inf"), float("nan")])
+def test_a_penalty_that_overflows(alpha):
+    with pytest.raises(ValueError, match="alpha"):
+        length_penalty(1000, alpha)
