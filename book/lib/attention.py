@@ -172,7 +172,12 @@ class KeyValueCache:
         times: a beam goes on with some hypotheses and drops others.
         """
         chosen = copy(self)
-        chosen._key, chosen._value = self._key[rows], self._value[rows]
+        try:
+            if self.length:
+                chosen._key, chosen._value = self._key[rows], self._value[rows]
+        except IndexError as error:
+            got = f"{len(self._key) - 1}, got {rows.tolist()}"
+            raise ValueError(f"expected rows from 0 to {got}") from error
         return chosen
 
 

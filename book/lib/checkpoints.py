@@ -208,9 +208,7 @@ def load_model(
 ) -> tuple[Transformer, Vocabulary, Vocabulary]:
     """Build the Transformer that `save_model` kept: ready to translate, in evaluation mode.
 
-    Nothing is built before names, sizes, vocabularies and the checksum are known to fit.
-
-    Returns: the model, the source's vocabulary and the target's.
+    Returns: the model, the source's vocabulary and the target's; nothing is built before all fits.
     Errors: ValueError for a file that `save_model` did not write, or one that has changed since;
     FileNotFoundError.
     """
@@ -252,8 +250,8 @@ def _read_parameters(path: str | Path, config: Config) -> dict[str, Tensor]:
         faults = [n for n in found if n not in own or found[n] != (tuple(own[n].shape), True)]
         faults += [n for n, p in own.items() if sum(own.get(m) is p for m in found) != 1]
         if faults:
-            got = f"another or none as {', '.join(faults[:3])} ({len(faults)} in all)"
-            raise ValueError(f"{path}: expected each parameter of {config} once, got {got}")
+            got = f"{path}: expected each parameter of {config} once, got another or none as "
+            raise ValueError(f"{got}{', '.join(faults[:3])} ({len(faults)} in all)")
         read = {own[name]: file.get_tensor(name) for name in stored}
     return {name: read[parameter] for name, parameter in own.items()}
 

@@ -103,11 +103,13 @@ def shift_matrix(
         cos w(pos + k) = -sin(wk) sin(w pos) + cos(wk) cos(w pos)
 
     Shapes: returns (d_model, d_model) in float64; for rows of a table, `table @ M_k.T`.
-    Errors: ValueError for an odd d_model, whose last sine has no cosine to rotate with.
+    Errors: ValueError for an odd d_model, whose last sine has no cosine to rotate with, or a base
+        not above 0.
     Source: Attention Is All You Need, section 3.5.
     """
-    if d_model % 2:
-        raise ValueError(f"expected an even d_model, got {d_model}: M_k rotates pairs of entries")
+    if d_model % 2 or not base > 0:
+        got = f"{d_model} and {base}: M_k rotates pairs of entries"
+        raise ValueError(f"expected an even d_model and a base above 0, got {got}")
     angle = k / base ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)  # (pairs,)
     sin, cos = angle.sin(), angle.cos()
     blocks = torch.stack((cos, sin, -sin, cos), dim=-1).view(-1, 2, 2)
@@ -219,6 +221,11 @@ class Rotary(_Tabled):
         rows = self._rows(x, offset)  # (time, d_k / 2, 2)
         rows = rows.to(torch.promote_types(rows.dtype, x.dtype))  # no complex half precision
         pairs = x.to(rows.dtype).unflatten(-1, (-1, 2))  # (*batch, time, d_k / 2, 2)
+        places = (*pairs.stride()[:-1], pairs.storage_offset())
+        if pairs.stride(-1) != 1 or any(
+            place % 2 for place in places
+        ):  # not as complex numbers lie
+            pairs = pairs.clone(memory_format=torch.contiguous_format)
         turned = torch.view_as_complex(pairs) * torch.view_as_complex(rows)
         return torch.view_as_real(turned).flatten(-2).to(x.dtype)  # (*batch, time, d_k)
 

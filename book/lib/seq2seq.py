@@ -73,8 +73,8 @@ class Encoder(nn.Module):
         self, source: Int[Tensor, "batch source_time"], source_lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch source_time d_hidden"], Float[Tensor, "batch d_hidden"]]:
         if source_lengths.shape != source.shape[:1]:  # one for two rows would be broadcast
-            got = f"lengths of shape {tuple(source_lengths.shape)}"
-            raise ValueError(f"expected one length for each of {len(source)} sequences, got {got}")
+            wanted = f"one length for each of {len(source)} sequences"
+            raise ValueError(f"expected {wanted}, got shape {tuple(source_lengths.shape)}")
         real = real_positions(source_lengths, source.shape[1])
         projected = self.cell.input_map(self.embedding(source))  # (batch, source_time, 3 d_hidden)
         h = projected.new_zeros(len(source), self.d_hidden)

@@ -139,7 +139,6 @@ def label_smoothed_loss(
 
 
 def _require_targets(logits: Tensor, target_out: Tensor) -> None:
-    """One target for each position; on a processor, which may look at them, of the vocabulary."""
     if (
         logits.dim() != 3
         or target_out.shape != logits.shape[:-1]
@@ -148,7 +147,7 @@ def _require_targets(logits: Tensor, target_out: Tensor) -> None:
         got = f"{tuple(logits.shape)} and {tuple(target_out.shape)} of {target_out.dtype}"
         wanted = "(batch, target_time, vocab) and targets (batch, target_time) of torch.int64"
         raise ValueError(f"expected logits {wanted}, got {got}")
-    if target_out.device.type == "cpu" and target_out.numel():
+    if target_out.device.type == "cpu" and target_out.numel():  # on a GPU looking takes long
         least, most = target_out.min().item(), target_out.max().item()
         if least < 0 or most >= logits.shape[-1]:
             wanted = f"targets from 0 to {logits.shape[-1] - 1}"

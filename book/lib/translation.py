@@ -95,7 +95,7 @@ def _sentences(
     drawn: set[tuple[_Item, ...]] = set()
     n_items = sum(map(len, kinds))
     enough = count <= sum(n_items**n for n in range(1, max_items + 1))
-    for _ in range(20 * count if enough else 0):
+    for _ in range(20 * count * enough):
         if len(pairs) == count:
             break
         items = tuple(rng.choice(rng.choice(kinds)) for _ in range(rng.randint(1, max_items)))

@@ -142,3 +142,16 @@ def test_a_first_append_must_fit_too():
     with unchecked(), pytest.raises(ValueError, match=r"keys and values \(3, 2, 4, 7\)"):
         cache.append(normal(3, 2, 4, 5), normal(3, 1, 4, 7))
     assert cache.length == 0
+
+
+def test_an_empty_cache_can_be_selected_from():
+    chosen = KeyValueCache().select(torch.tensor([1, 0, 1]))
+    chosen.append(normal(3, 2, 1, 5), normal(3, 2, 1, 7))
+    assert chosen.length == 1
+
+
+@pytest.mark.parametrize("rows", [[3], [-4], [0, 7]])
+def test_rows_that_are_not_there(rows):
+    cache, _, _ = filled(4)
+    with pytest.raises(ValueError, match="expected rows from 0 to 2, got"):
+        cache.select(torch.tensor(rows))
