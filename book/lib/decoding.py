@@ -5,6 +5,7 @@ search keeps several sentences at once. All work on any `SequenceModel`.
 """
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -58,7 +59,7 @@ def decode(
         ended = torch.zeros_like(token, dtype=torch.bool)
         while len(tokens) < max_length and not ended.all():
             logits, weights, state = model.step(token, state)
-            if not logits.amax(dim=-1).isfinite().all():
+            if not isfinite(logits.amax(dim=-1).sum().item()):
                 logits = logits.masked_fill(ended.unsqueeze(1), 0.0)  # nobody reads these
                 _require_choice(logits.amax(dim=-1))
             token = choose(logits).masked_fill(ended, PAD)
