@@ -34,6 +34,7 @@ FORMAT = 1  # raised when a file of the old kind can no longer be read
 SEAL = 64  # bytes of a SHA-256 as text
 END, END_HEADER = 22, b"PK\5\6"  # bytes at the end of a zip file, and the first four of them
 PARTS = {"step", "model", "optimizer", "position", "generators", "extra"}  # of a checkpoint
+REAL = ("F16", "BF16", "F32", "F64")  # what safetensors calls the types of real numbers
 PUBLISHED = Path(__file__).resolve().parent.parent / "checkpoints" / "translation.safetensors"
 
 
@@ -206,17 +207,22 @@ def save_model(
     """Write a trained Transformer to one safetensors file: parameters, sizes and vocabularies.
 
     The file's metadata hold a card: configuration, both vocabularies, `about` (whatever else is to
-    be known, as `extra` in `save_checkpoint`) and a checksum of the parameters. A matrix that is
-    used twice is kept once.
+    be known, as `extra` in `save_checkpoint`) and a checksum of all this and the parameters. A
+    matrix that is used twice is kept once.
+
+    Errors: ValueError, and nothing is written, for vocabularies of another size than the model's,
+    parameters that are not finite, or an `about` that is not plain.
     """
+    state = model.state_dict()
+    _require_whole("the model", model.config, (source_vocab, target_vocab), state)
     card = {
         "format": FORMAT,
         "config": asdict(model.config),
         "source_vocab": vocabulary_to_json(source_vocab),
         "target_vocab": vocabulary_to_json(target_vocab),
         "about": _plain(about or {}),
-        "sha256": _checksum(model.state_dict().values()),
     }
+    card["sha256"] = _checksum(state.values(), card)
     metadata = {"card": json.dumps(card, ensure_ascii=False)}
     write_whole(path, lambda part: safetensors.save_model(model, str(part), metadata))
 
@@ -226,14 +232,17 @@ def _read_card(path: str | Path) -> dict[str, Any]:
 
     Errors: ValueError for a file that `save_model` did not write; FileNotFoundError.
     """
+    if Path(path).exists() and not Path(path).is_file():  # a pipe would be waited for
+        raise ValueError(f"{path}: expected a file, got a folder, a pipe or a device")
     try:
         with safe_open(str(path), "pt") as file:
             card = json.loads((file.metadata() or {}).get("card", "{}"))
-    except SafetensorError as error:
+    except (SafetensorError, RecursionError, ValueError) as error:
         raise ValueError(
             f"{path}: expected a safetensors file, got another one or a part of one: {error}"
         ) from error
-    if card.get("format") != FORMAT:
+    known = isinstance(card, dict) and card.get("format") == FORMAT
+    if not known or not isinstance(card.get("about"), dict):
         raise ValueError(
             f"{path}: expected a model that save_model has written, got another file; an older "
             "model of the book, with its words in a JSON file beside it, is made again by "
@@ -247,23 +256,62 @@ def load_model(
 ) -> tuple[Transformer, Vocabulary, Vocabulary]:
     """Build the Transformer that `save_model` kept: ready to translate, in evaluation mode.
 
-    Returns: the model, the source's vocabulary and the target's.
-    Errors: ValueError for a file that `save_model` did not write, or one whose parameters have
-    changed since; FileNotFoundError.
+    Returns: the model, the source's vocabulary and the target's; nothing is built before all fits.
+    Errors: ValueError for a file that `save_model` did not write, or one that has changed since;
+    FileNotFoundError.
     """
     card = _read_card(path)
-    if "sha256" in card:  # files of earlier versions have none
-        wanted, found = card["sha256"], _checksum(safetensors.load_file(path).values())
-        if found != wanted:
-            raise ValueError(
-                f"{path}: expected parameters with the checksum {wanted[:12]}..., got {found[:12]}"
-                "...: the file is damaged; fetch or make it again"
-            )
-    model = Transformer(Config(**card["config"]))
-    safetensors.load_model(model, str(path))
-    source_vocab = vocabulary_from_json(card["source_vocab"])
-    target_vocab = vocabulary_from_json(card["target_vocab"])
+    try:
+        config = Config(**card["config"])
+        source_vocab = vocabulary_from_json(card["source_vocab"])
+        target_vocab = vocabulary_from_json(card["target_vocab"])
+    except (KeyError, TypeError, ValueError) as error:
+        wanted = "a card with a configuration and two vocabularies"
+        raise ValueError(f"{path}: expected {wanted}, got another: {error}") from error
+    state = _read_parameters(path, config)
+    wanted = card.pop("sha256", None)  # files of early versions have none, or the parameters' alone
+    found = _checksum(state.values(), card)
+    if wanted not in (None, found) and wanted != _checksum(state.values(), {}):
+        raise ValueError(
+            f"{path}: expected contents with the checksum {str(wanted)[:12]}..., got {found[:12]}"
+            "...: the file is damaged; fetch or make it again"
+        )
+    _require_whole(str(path), config, (source_vocab, target_vocab), state)
+    model = Transformer(config)
+    model.load_state_dict(state)
     return model.to(device).eval(), source_vocab, target_vocab
+
+
+def _read_parameters(path: str | Path, config: Config) -> dict[str, Tensor]:
+    """The parameters of a model of this configuration, by name; one that is used twice has two."""
+    with safe_open(str(path), "pt") as file:
+        stored = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, no mapping
+        if config.n_layers > len(stored):  # before so many layers are built
+            got = f"{len(stored)} tensors"
+            raise ValueError(f"{path}: expected {config.n_layers:,} layers, got {got}")
+        try:
+            with torch.device("meta"):  # names and sizes, without memory
+                own = dict(Transformer(config).named_parameters(remove_duplicate=False))
+        except (ArithmeticError, RuntimeError, TypeError) as error:  # too many entries to count
+            raise ValueError(f"{path}: expected smaller sizes, got {config}") from error
+        found = {name: (tuple(s.get_shape()), s.get_dtype() in REAL) for name, s in stored.items()}
+        faults = [n for n in found if n not in own or found[n] != (tuple(own[n].shape), True)]
+        faults += [n for n, p in own.items() if sum(own.get(m) is p for m in found) != 1]
+        if faults:
+            got = f"{path}: expected each parameter of {config} once, got another or none as "
+            raise ValueError(f"{got}{', '.join(faults[:3])} ({len(faults)} in all)")
+        read = {own[name]: file.get_tensor(name) for name in stored}
+    return {name: read[parameter] for name, parameter in own.items()}
+
+
+def _require_whole(
+    place: str, config: Config, vocabs: tuple[Vocabulary, Vocabulary], state: dict[str, Tensor]
+) -> None:
+    wanted = (config.source_vocab, config.target_vocab or config.source_vocab)
+    if (got := tuple(map(len, vocabs))) != wanted:
+        raise ValueError(f"{place}: expected vocabularies of {wanted} tokens, got {got}")
+    if odd := [name for name, tensor in state.items() if not tensor.isfinite().all()]:
+        raise ValueError(f"{place}: expected finite numbers, got NaN or infinity in {odd[0]}")
 
 
 def load_published(
@@ -284,10 +332,14 @@ def published_facts() -> dict[str, Any]:
     return _read_card(PUBLISHED)["about"]
 
 
-def _checksum(tensors: Iterable[Tensor]) -> str:
-    """A SHA-256 of all tensors, in whatever order; one that is kept under two names counts once."""
+def _checksum(tensors: Iterable[Tensor], card: dict[str, Any]) -> str:
+    """A SHA-256 of all tensors, in whatever order, and of the card, if it says anything.
+
+    A tensor that is kept under two names counts once.
+    """
     digests = set()
     for tensor in tensors:
         data = tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
         digests.add(hashlib.sha256(data).hexdigest())
-    return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
+    told = json.dumps(card, sort_keys=True) if card else ""
+    return hashlib.sha256("".join((*sorted(digests), told)).encode()).hexdigest()

@@ -386,3 +386,13 @@ def test_other_weights(tmp_path):
     (tmp_path / "n").write_bytes(b"words")
     with pytest.raises(ValueError, match="expected a safetensors file, got another one"):
         load_model(tmp_path / "n")
+
+
+def test_a_stream_where_none_was_kept_stays_where_it_is(tmp_path):
+    model, optimizer, stream = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=3)
+    for _ in range(2):
+        next(stream)
+    place = stream.position
+    assert load_checkpoint(tmp_path / "c", model, optimizer, stream=stream) == (3, {})
+    assert stream.position == place
