@@ -39,6 +39,8 @@ LISTEN = """<script>(() => {
   };
   addEventListener("error", (event) => note(event.message ?? `not loaded: ${
     event.target.src ?? event.target.href}`), true);
+  addEventListener("securitypolicyviolation", (event) => note(
+    `policy: ${event.effectiveDirective} refused ${event.blockedURI} ${event.sample}`));
   addEventListener("unhandledrejection", (event) => note(event.reason));
   const { error } = console;
   console.error = (...all) => { note(all.join(" ")); error(...all); };
