@@ -16,8 +16,7 @@ import re
 
 POLICY = {
     "default-src": ["'none'"],  # frames, plug-ins, media and requests by scripts too
-    # Firefox and Chromium take 'self' for a page's own folder and those beside it, from a file too.
-    "script-src": ["'self'"],
+    "script-src": ["'self'"],  # in Chromium, Firefox and WebKit a file's too, where a page is one
     # Widths of tables and colours of cells stand in style attributes, which have no hash in a
     # policy. 'unsafe-inline' is for them alone: where browsers tell the two apart, and all recent
     # ones do, an element needs a hash. Older ones take this line for both.
@@ -38,6 +37,7 @@ HEAD_END = re.compile(r"</head>")
 INLINE = re.compile(r"[ \t]*<script\b((?![^>]*\bsrc=)[^>]*)>(.*?)</script>\n?", re.DOTALL)
 STYLE = re.compile(r"<style\b[^>]*>(.*?)</style>", re.DOTALL)
 DATA = re.compile(r'\btype="application/(?:ld\+)?json"')  # is read and never run
+NEXT = re.compile(r'[ \t]*<link rel="next"[^>]*>\n?')
 HANDLER = re.compile(r'(<[a-z][^<>]*?)\son[a-z]+="([^"]*)"')
 
 
@@ -93,8 +93,12 @@ def digest(text: str) -> str:
 
 
 def protect(text: str) -> str:
-    """Put the policy first in the page's head, with the hashes of what stands in the page."""
-    text = META.sub("", text)
+    """Put the policy first in the page's head, with the hashes of what stands in the page.
+
+    The link to the next page is taken out of the head: Firefox fetches it unasked, as what only
+    `default-src` speaks of. The one that readers click stays.
+    """
+    text = NEXT.sub("", META.sub("", text))
     scripts = [digest(match.group(2)) for match in INLINE.finditer(text) if runs(match)]
     styles = [digest(match.group(1)) for match in STYLE.finditer(text)]
     added = {"script-src": scripts, "style-src-elem": styles}
