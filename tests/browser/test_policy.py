@@ -13,7 +13,7 @@ PAGES = sorted(HTML.rglob("*.html"))
 META = '<meta http-equiv="Content-Security-Policy" content="'
 WAYS = ("http", "file")
 # What somebody who got markup into a page would try; the page's own scripts put it there.
-INJECT = """async () => {
+INJECT = """() => new Promise((done) => setTimeout(async () => { // a task of the page's own
   const refused = [];
   addEventListener("securitypolicyviolation", (event) => refused.push(event.effectiveDirective));
   const add = (tag, properties) =>
@@ -34,8 +34,8 @@ INJECT = """async () => {
     try { await attempt(); } catch { /* as it should be */ }
   }
   await new Promise((next) => setTimeout(next, 100));
-  return [window.harmed ?? 0, [...new Set(refused)].sort()];
-}"""
+  done([window.harmed ?? 0, [...new Set(refused)].sort()]);
+}))"""
 
 
 class Handlers(HTMLParser):
@@ -80,6 +80,8 @@ def test_every_page_works_from_a_file_too(tabs):
     """Over http, `test_pages.py` opens each."""
     tab = tabs.take(1280, 720)
     for path in PAGES:
+        if path == HTML / "index.html":
+            continue  # leads on at once
         tab.page.goto(path.as_uri())
         expect(tab.page.locator(".bw")).to_have_count(tab.page.locator(".book-widget").count())
         assert tab.problems == [], path
