@@ -9,8 +9,7 @@ Looked for: script errors, files that fail to load, widgets that did not start, 
 nothing, formulas that are not set, text wider than the window, what the page's policy refused. Then
 each is opened by a link whose settings are hostile texts (`hostile.py`), its widgets are used up to
 their ends, and the texts are typed into every line: no error, nothing runs, the policy holds. Only
-the standard library is used: Firefox is driven by Marionette over a socket, WebKit by WebDriver over
-HTTP.
+the standard library is used: Firefox is driven by Marionette over a socket, WebKit by WebDriver.
 """
 
 import argparse
@@ -37,7 +36,9 @@ from hostile import TEXTS, USE, WATCH
 ROOT = Path(__file__).resolve().parent.parent
 MINI = "/usr/lib/*/webkit2gtk-4.*/MiniBrowser"
 # Goes into each page before all else; attributes, since a driver may not see the page's names.
-LISTEN = f"<script>{WATCH}</script>" + """<script>(() => {
+LISTEN = (
+    f"<script>{WATCH}</script>"
+    + """<script>(() => {
   const said = [];
   const note = (text) => {
     said.push(String(text).slice(0, 200));
@@ -55,6 +56,7 @@ LISTEN = f"<script>{WATCH}</script>" + """<script>(() => {
   const { error } = console;
   console.error = (...all) => { note(all.join(" ")); error(...all); };
 })();</script>"""
+)
 LOOK = """
 const found = JSON.parse(document.documentElement.getAttribute("data-said") ?? "[]");
 const wide = document.documentElement.scrollWidth - innerWidth;

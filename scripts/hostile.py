@@ -5,7 +5,16 @@ to run would set `window.harmed`.
 """
 
 NAMES = ("__proto__", "constructor", "prototype", "toString", "hasOwnProperty", "valueOf")
-NUMBERS = ("NaN", "Infinity", "-1e308", "1e999", "99999999999999999999", "-100", "0x7fffffff", "१२३")
+NUMBERS = (
+    "NaN",
+    "Infinity",
+    "-1e308",
+    "1e999",
+    "99999999999999999999",
+    "-100",
+    "0x7fffffff",
+    "१२३",
+)
 MARKUP = (
     "<script>window.harmed=1</script>",
     '"><img src=x onerror=window.harmed=1>',
@@ -14,7 +23,15 @@ MARKUP = (
     "${window.harmed=1}",
     "//other.example/x.js",
 )
-SIGNS = ("", " ", "\0", "\u202egnp.exe\u2066", "e\u0301\u0301\u0301\U0001f469\u200d\U0001f680", "%00", ";,=&#")
+SIGNS = (
+    "",
+    " ",
+    "\0",
+    "\u202egnp.exe\u2066",
+    "e\u0301\u0301\u0301\U0001f469\u200d\U0001f680",
+    "%00",
+    ";,=&#",
+)
 SHAPES = ("__proto__=1,1", "constructor=1,1;red=1", "1.2.", "a=" * 20, "cat cat", "{}", "null")
 LONGEST = "<b>" * 150
 TEXTS = (*NAMES, *NUMBERS, *MARKUP, *SIGNS, *SHAPES, LONGEST)

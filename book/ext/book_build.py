@@ -90,4 +90,10 @@ def setup(app):
     app.connect("html-page-context", book_widgets.on_page)
     app.connect("html-page-context", book_meta.on_page)
     app.connect("build-finished", finish)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    # Raised when pages that were built before must be built again.
+    return {
+        "version": "1",
+        "env_version": 1,
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

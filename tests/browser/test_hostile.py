@@ -108,7 +108,9 @@ def test_a_setting_that_no_widget_has_is_said_and_not_copied(stage):
     query = "?mask_builder.__proto__=1&mask_builder.gone=2&other.x=3"
     page = stage.show(SAMPLES["mask_builder"](), html=None, query=query)
     expect(page.locator(".bw-ignored")).to_contain_text("2 settings in the link were ignored")
-    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: { writeText() { throw 1; } } })")
+    page.evaluate(
+        "Object.defineProperty(navigator, 'clipboard', { value: { writeText() { throw 1; } } })"
+    )
     page.get_by_role("button", name="Copy link").click()
     link = page.get_by_label("Link to this state").input_value()
     assert link.endswith("?other.x=3#mask_builder")
