@@ -19,7 +19,7 @@ INJECT = """() => new Promise((done) => setTimeout(async () => { // a task of th
   const add = (tag, properties) =>
     document.body.append(Object.assign(document.createElement(tag), properties));
   document.body.insertAdjacentHTML("beforeend",
-    '<img src="data:," onerror="window.harmed = 1"><a id="link" href="javascript:harmed = 1">a</a>');
+    '<img src="data:," onerror="harmed = 1"><a id="link" href="javascript:harmed = 1">a</a>');
   document.getElementById("link").click();
   add("script", { textContent: "window.harmed = 1" });
   add("script", { src: "data:text/javascript,window.harmed = 1" });

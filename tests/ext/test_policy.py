@@ -75,9 +75,11 @@ def test_page_that_only_leads_elsewhere_has_a_policy():
 
 
 def test_handlers_become_names_that_the_script_knows():
-    page = '<button onclick="window.print()"\n class="a"><i></i><b class="b" onclick="toggleFullScreen()">'
+    page = (
+        '<p onclick="window.print()"\n class="a"><i></i><b class="b" onclick="toggleFullScreen()">'
+    )
     assert name_actions(page) == (
-        '<button data-action="print"\n class="a"><i></i><b class="b" data-action="fullscreen">'
+        '<p data-action="print"\n class="a"><i></i><b class="b" data-action="fullscreen">'
     )
     script = (BOOK / "static" / "page.js").read_text(encoding="utf-8")
     assert '["print", ' in script
