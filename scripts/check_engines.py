@@ -124,7 +124,7 @@ const found = [];
 (async () => {{
   await new Promise((next) => setTimeout(next, 150));
   const frames = [...document.querySelectorAll(".bw")];
-  if (frames.some((frame) => !frame.querySelector(".bw-ignored").textContent)) {{
+  if (frames.some((frame) => !frame.querySelector(".bw-ignored")?.textContent)) {{
     found.push("a bad link goes without a word");
   }}
   await ({USE})(frames, texts);

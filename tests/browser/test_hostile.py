@@ -101,7 +101,7 @@ def test_the_line_about_the_link_is_announced_and_goes_with_reset(stage):
     assert stage.violations(page) == []
     assert page.evaluate("document.querySelectorAll('.bw-ignored').length") == 1
     page.get_by_role("button", name="Reset").click()
-    expect(line).to_be_empty()
+    expect(line).to_have_count(0)
 
 
 def test_a_setting_that_no_widget_has_is_said_and_not_copied(stage):

@@ -77,7 +77,7 @@ const ui = (() => {
         h("div", { class: "bw-head" },
           h("p", { class: "bw-title", text: title }),
           lead && h("p", { class: "bw-lead", text: lead })),
-        this.ignored, this.alert, this.body, this.status);
+        this.alert, this.body, this.status);
       el.append(this.root);
     }
 
@@ -138,8 +138,9 @@ const ui = (() => {
     ignore(count) {
       const text = count === 1 ? "A setting in the link was ignored: it is not one of this widget's."
         : `${count} settings in the link were ignored: they are not among this widget's.`;
+      this.alert.before(this.ignored);
       const timer = setTimeout(() => { this.ignored.textContent = text; }, 100);
-      this.onReset(() => { this.ignored.textContent = ""; });
+      this.onReset(() => this.ignored.remove());
       this.onClose(() => clearTimeout(timer));
     }
 
