@@ -120,25 +120,33 @@ def load_checkpoint(
     Returns: the updates made so far, and `extra`.
     Errors: ValueError for a file that is no checkpoint, or one of another model; FileNotFoundError.
     """
-    state = _read(path)
+    state, place = _read(path), stream.position if stream else None
     own = {name: tensor.shape for name, tensor in model.state_dict().items()}
     try:
         found = {name: tensor.shape for name, tensor in state["model"].items()}
         if found != own:
             names = [name for name in own | found if own.get(name) != found.get(name)]
             raise ValueError(f"{names[0]} has another size, or is in one of both only")
-        step, extra = int(state["step"]), json.loads(state["extra"])
+        step, extra, generators = (
+            int(state["step"]),
+            json.loads(state["extra"]),
+            state["generators"],
+        )
+        random.Random().setstate(generators["python"])  # on trial: a refusal changes nothing
+        np.random.RandomState().set_state(generators["numpy"])
+        torch.Generator().set_state(generators["torch"])
         if stream and state["position"]:
             stream.position = state["position"]
-        generators = state["generators"]
+        optimizer.load_state_dict(state["optimizer"])
         random.setstate(generators["python"])
         np.random.set_state(generators["numpy"])  # noqa: NPY002
         torch.set_rng_state(generators["torch"])
         if generators["cuda"] and torch.cuda.device_count() == len(generators["cuda"]):
             torch.cuda.set_rng_state_all(generators["cuda"])
-        optimizer.load_state_dict(state["optimizer"])
         model.load_state_dict(state["model"])
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as e:
+        if stream and place:
+            stream.position = place
         raise ValueError(
             f"{path}: expected the state of this model and optimiser, got another one's; build the "
             f"model with the sizes it was saved with ({e})"
@@ -174,7 +182,8 @@ def _read(path: str | Path) -> dict[str, Any]:
             f"{path}: expected a checkpoint, got a file that is none, or is damaged: {reason}; "
             "put a copy back, or begin anew"
         ) from error
-    if not isinstance(state, dict) or state.get("format") != FORMAT or not state.keys() >= PARTS:
+    whole = isinstance(state, dict) and state.get("format") == FORMAT and state.keys() >= PARTS
+    if not whole or not isinstance(state["extra"], str):
         raise ValueError(
             f"{path}: expected a checkpoint of format {FORMAT}, got something else; "
             "it was not written by this version of save_checkpoint"

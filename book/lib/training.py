@@ -139,11 +139,8 @@ def label_smoothed_loss(
 
 
 def _require_targets(logits: Tensor, target_out: Tensor) -> None:
-    if (
-        logits.dim() != 3
-        or target_out.shape != logits.shape[:-1]
-        or target_out.dtype != torch.int64
-    ):
+    fits = logits.dim() == 3 and target_out.shape == logits.shape[:-1]
+    if not fits or target_out.dtype != torch.int64:
         got = f"{tuple(logits.shape)} and {tuple(target_out.shape)} of {target_out.dtype}"
         wanted = "(batch, target_time, vocab) and targets (batch, target_time) of torch.int64"
         raise ValueError(f"expected logits {wanted}, got {got}")

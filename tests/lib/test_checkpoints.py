@@ -286,14 +286,17 @@ def test_another_model(tmp_path):
         load_checkpoint(tmp_path / "c", model, optimizer)
 
 
-def test_a_refused_checkpoint_changes_nothing(tmp_path):
+def test_a_refused_checkpoint_changes_nothing(tmp_path, monkeypatch):
     """Not even the parameters that would have fitted."""
     model, optimizer, stream = new_run()
+    stream.position = (1, 2)
     save_checkpoint(tmp_path / "c", model, optimizer, step=0, stream=stream)
     state = torch.load(tmp_path / "c", weights_only=True)
     other, its_optimizer, its_stream = new_run(seed=3)
     before = {name: weight.clone() for name, weight in other.state_dict().items()}
     some = next(iter(before))
+    place, drawn = its_stream.position, torch.get_rng_state()  # others than in the file
+    monkeypatch.setattr(random, "setstate", pytest.fail)
     for broken in (
         {"model": {name: w for name, w in state["model"].items() if name != some}},
         {"model": state["model"] | {"more": torch.zeros(3)}},
@@ -315,6 +318,8 @@ def test_a_refused_checkpoint_changes_nothing(tmp_path):
             load_checkpoint(tmp_path / "broken", other, its_optimizer, stream=its_stream)
         for name, weight in other.state_dict().items():
             assert torch.equal(weight, before[name]), (broken, name)
+        assert torch.equal(torch.get_rng_state(), drawn), broken
+        assert its_stream.position == place, broken
     assert not its_optimizer.state
 
 
@@ -325,6 +330,9 @@ def test_a_part_that_is_missing(tmp_path, part):
     state = torch.load(tmp_path / "c", weights_only=True)
     del state[part]
     torch.save(state, tmp_path / "c")
+    with pytest.raises(ValueError, match="expected a checkpoint of format 1, got something else"):
+        peek(tmp_path / "c")
+    torch.save(state | {"extra": ["no", "text"], part: None}, tmp_path / "c")
     with pytest.raises(ValueError, match="expected a checkpoint of format 1, got something else"):
         peek(tmp_path / "c")
 
