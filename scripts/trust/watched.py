@@ -51,10 +51,11 @@ def each(
     limit: float = 5.0,
     memory: int | None = None,
     chunk: int = CHUNK,
+    grace: float = PATIENCE,
 ) -> Iterator[Outcome]:
     """Do `work` for each number, in any order; it returns what JSON can tell.
 
-    Args: limit, seconds of the processor for one number (by the clock PATIENCE times as many);
+    Args: limit, seconds of the processor for one number (by the clock `grace` times as many);
         memory, bytes that a child may have beyond what its parent has.
     """
     left = list(numbers)[::-1]
@@ -72,7 +73,7 @@ def each(
                     if not data:
                         children.remove(child)
                         yield from _ended(child, left)
-                elif _too_long(child, limit):
+                elif _too_long(child, limit, grace):
                     os.kill(child.pid, signal.SIGKILL)
                     children.remove(child)
                     yield from _ended(child, left, hang=True)
@@ -141,11 +142,11 @@ def _ended(child: _Child, left: list[int], hang: bool = False) -> Iterator[Outco
     left.extend(reversed(child.waiting))
 
 
-def _too_long(child: _Child, limit: float) -> bool:
+def _too_long(child: _Child, limit: float, grace: float) -> bool:
     past = time.monotonic() - child.since
     if child.current is None or past < limit:
         return False
-    return past > PATIENCE * limit or _cpu_seconds(child.pid) - child.cpu > limit
+    return past > grace * limit or _cpu_seconds(child.pid) - child.cpu > limit
 
 
 def _cpu_seconds(pid: int) -> float:
