@@ -29,6 +29,7 @@ WORDS = ("pre", "post", "rotary", "alibi", "learned", "sinusoidal", "none", "rel
 WORDS += ("gelu", "cosine", "paper", "constant", "float32", "bfloat16", "auto", "tiny", "x")
 DEVICES = ("cpu", "cuda", "cuda:7", "mps", "meta", "xpu", "cpu:0", "cpu:1", "vulkan", "")
 HEAVY = {"size"}  # of a whole run: larger models than a fuzz has time for
+LIMIT = 20.0  # seconds of the processor for a run and its resumption
 TINY = "--layers 1 --d-model 8 --heads 2 --d-ff 8 --steps 2 --max-tokens 60 --threads 1 --beam 1"
 RIGHT = {  # values that are no mistake, so that a whole run goes further than to its first check
     "positions": WORDS[2:7],
@@ -60,7 +61,7 @@ def some_value(name: str, rng: random.Random, files: list[str]) -> str:
 def some_options(rng: random.Random, names: list[str], files: list[str]) -> list[str]:
     """Options and values; among them unknown, shortened and forgotten ones."""
     told: list[str] = []
-    for name in rng.sample(names, rng.randint(0, min(5, len(names)))):
+    for name in rng.sample(names, min(len(names), rng.choice((0, 1, 1, 1, 2, 5)))):
         way = rng.random()
         if way < 0.05:
             told.append(flag(name)[: rng.randint(1, 8)])
@@ -69,7 +70,10 @@ def some_options(rng: random.Random, names: list[str], files: list[str]) -> list
         elif way < 0.2:
             told.append(rng.choice((flag(name), flag(name).replace("--", "--no-"))))
         else:
-            told += [flag(name), *(some_value(name, rng, files) for _ in range(rng.choice((1, 1, 1, 2))))]
+            told += [
+                flag(name),
+                *(some_value(name, rng, files) for _ in range(rng.choice((1, 1, 1, 2)))),
+            ]
     return told
 
 
@@ -89,8 +93,12 @@ def judge_options(seed: int, number: int) -> list[str]:
             settled = vars(settle(parse(told)))
         except SystemExit as error:
             said = out.getvalue().strip()
-            fine = error.code == 2 and "error: " in said or error.code == 0
-            return ["refused" if fine else "unclear", f"exit {error.code}: {said[-200:]}", str(told)]
+            fine = (error.code == 2 and "error: " in said) or error.code == 0
+            return [
+                "refused" if fine else "unclear",
+                f"exit {error.code}: {said[-200:]}",
+                str(told),
+            ]
         except BaseException as error:
             return [*judge_error(error), str(told)]
     if set(settled) != set(names):

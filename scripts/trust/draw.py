@@ -119,13 +119,14 @@ class Draw:
     def seed(self) -> int:
         return self.count(0, 1000)
 
-    def count(self, least: int = 1, most: int = 7) -> Any:
-        """A whole number."""
+    def count(self, least: int = 1, most: int = 7, *, work: bool = False) -> Any:
+        """A whole number; one that says how much is to be done (`work`) is never huge."""
         if not self.hit():
             return self.rng.randint(least, most)
         if self.rng.random() < 0.2:
             return self.other_type()
-        return self._note(self.rng.choice((0, -1, -7, least - 1, 1000, 10**12, 2**63, -(2**70))))
+        large = (50,) if work else (1000, 10**12, 2**63)
+        return self._note(self.rng.choice((0, -1, -7, least - 1, *large, -(2**70))))
 
     def number(self, least: float = 0.01, most: float = 4.0) -> Any:
         """A real number."""
@@ -225,7 +226,9 @@ class Draw:
         return "".join(self.rng.choices("abc ABC é'.,7\t\u3000\u0301\U0001f600", k=self.size()))
 
     def word(self) -> str:
-        return self.rng.choice(("a", "b", "c", "d", "é", "7", *TEXTS[:12]) if self.hit() else "abcd")
+        return self.rng.choice(
+            ("a", "b", "c", "d", "é", "7", *TEXTS[:12]) if self.hit() else "abcd"
+        )
 
     def tokens(self) -> Any:
         if self.hit():

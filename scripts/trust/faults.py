@@ -25,7 +25,7 @@ from safetensors.torch import load_file
 
 from lib.checkpoints import load_model, peek
 from scripts.trust import watched
-from scripts.trust.loaders import ChangedByARefusal, LOADERS, _digest, make_files
+from scripts.trust.loaders import LOADERS, ChangedByARefusal, _digest, make_files
 from train.__main__ import main as train_main
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
@@ -57,7 +57,7 @@ class Tried:
         return sum(self.counts.values())
 
 
-FINE = ("as undisturbed", "refused", "said so", "no effect", "left out")
+FINE = ("as undisturbed", "ended before the kill", "refused", "said so", "no effect", "left out")
 
 
 def make_data(folder: Path) -> list[str]:
@@ -78,7 +78,11 @@ def start(arguments: Sequence[str], **settings: Any) -> subprocess.Popen:
 
 
 def start_command(command: Sequence[str], **settings: Any) -> subprocess.Popen:
-    environment = os.environ | {"PYTHONPATH": str(BOOK), "TQDM_DISABLE": "1", "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {
+        "PYTHONPATH": str(BOOK),
+        "TQDM_DISABLE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
     return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         **settings,
@@ -197,12 +201,11 @@ def kills(place: Place, number: int, seed: int) -> Tried:
         parts = [path.name for path in out.glob("*.part")]
         if parts:
             told.append(("left behind", f"run {which}", ", ".join(parts)))
-        worst = one.findings[0] if one.findings else None
+        last = one.findings[0] if one.findings else {"kind": "as undisturbed", "text": ""}
         told = [
-            ("as undisturbed" if worst is None else worst["kind"], case, (worst or {}).get("text", ""))
-            if kind == "killed" else (kind, case, text)
+            (last["kind"], case, last["text"]) if kind == "killed" else (kind, case, text)
             for kind, case, text in told
-        ]  # fmt: skip
+        ]
         shutil.rmtree(out)
         return told
 
@@ -470,7 +473,9 @@ def flips_in_files(root: Path, number: int, seed: int) -> list[Tried]:
         content = (folder / loader.files[0]).read_bytes()
         right = _digest(loader.load(folder))
 
-        def one(which: int, loader: Any = loader, content: bytes = content, right: str = right) -> list[str]:
+        def one(
+            which: int, loader: Any = loader, content: bytes = content, right: str = right
+        ) -> list[str]:
             here = root / f"{loader.name}{which}"
             here.mkdir()
             flipped = _flipped(content, random.Random((seed << 20) + which))

@@ -37,8 +37,16 @@ TOO_BIG = (
     "index-sized integer",
     "int too big to convert",
     "too large to convert to C",
+    "without overflow",
+    "as a SymInt",
 )
-OF_TYPES = ("dtype", "scalar type", "not implemented for", "type")  # torch, of types of numbers
+OF_TYPES = (
+    "must be long",
+    "dtype",
+    "scalar type",
+    "not implemented for",
+    "type",
+)  # torch, of types of numbers
 FINE = ("returned", "refused", "refused in others' words", "wrong type", "too big")
 LIMIT = 5.0  # seconds of the processor
 MEMORY = 3 << 30

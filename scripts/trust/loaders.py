@@ -156,6 +156,10 @@ LOADERS = (
 )  # fmt: skip
 
 
+def name_of(number: int) -> str:
+    return LOADERS[number % len(LOADERS)].name
+
+
 def make_files(root: Path) -> None:
     """Write the right files of each loader, into a folder of its name."""
     for loader in LOADERS:

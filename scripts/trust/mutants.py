@@ -114,9 +114,9 @@ def _left_out(node: ast.AST) -> bool:
         return any(getattr(one, "id", "") == "overload" for one in node.decorator_list)
     if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
         return getattr(node.value.value, "id", "") in ("Callable", "Iterable")
-    return isinstance(node, ast.Import | ast.ImportFrom | ast.JoinedStr | ast.AnnAssign | ast.Assert) and not (
-        isinstance(node, ast.AnnAssign) and node.value is not None
-    )
+    return isinstance(
+        node, ast.Import | ast.ImportFrom | ast.JoinedStr | ast.AnnAssign | ast.Assert
+    ) and not (isinstance(node, ast.AnnAssign) and node.value is not None)
 
 
 def _changes(node: ast.AST) -> Iterator[str]:
@@ -141,9 +141,9 @@ def _changes(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.Return) and node.value is not None:
         if not (isinstance(node.value, ast.Constant) and node.value.value is None):
             yield "return None"
-    elif isinstance(node, ast.Expr | ast.AugAssign | ast.Raise):
-        yield "pass"
-    elif isinstance(node, ast.Assign) and not isinstance(node.targets[0], ast.Name | ast.Tuple):
+    elif isinstance(node, ast.Expr | ast.AugAssign | ast.Raise) or (
+        isinstance(node, ast.Assign) and not isinstance(node.targets[0], ast.Name | ast.Tuple)
+    ):
         yield "pass"
     elif isinstance(node, ast.Break):
         yield "continue"
@@ -226,7 +226,14 @@ def run_tests(folder: str, tests: list[str] | None, plugin: Any, *options: str) 
     """Run pytest here, in this process; all of `folder` or these tests."""
     files = [folder] if tests is None else sorted({test.split("::")[0] for test in tests})
     with tempfile.TemporaryDirectory() as temporary:
-        quiet = ["-q", "--assert=plain", "-p", "no:cacheprovider", f"--basetemp={temporary}/t", "--no-header"]
+        quiet = [
+            "-q",
+            "--assert=plain",
+            "-p",
+            "no:cacheprovider",
+            f"--basetemp={temporary}/t",
+            "--no-header",
+        ]
         return int(pytest.main([*quiet, f"--timeout={TIMEOUT}", *options, *files], [plugin]))
 
 
@@ -374,9 +381,7 @@ def run(
         return judge(chosen[number], work[number], folder)
 
     report = Report(len(chosen), 0, 0, 0, [], 0.0, [])
-    outcomes = watched.each(
-        one, range(len(chosen)), limit=LIMIT, memory=MEMORY, chunk=1
-    )
+    outcomes = watched.each(one, range(len(chosen)), limit=LIMIT, memory=MEMORY, chunk=1)
     for outcome in outcomes:
         mutant = chosen[outcome.number]
         what, why = outcome.value if outcome.how == "done" else ("killed", outcome.how)

@@ -86,7 +86,8 @@ def public_names() -> set[str]:
                 found |= {
                     f"{module.name}.{name}.{method}"
                     for method, value in vars(thing).items()
-                    if not method.startswith("_") and inspect.isroutine(getattr(thing, method))
+                    if not method.startswith("_")
+                    and inspect.isroutine(getattr(thing, method))
                     and isinstance(value, Callable | classmethod | staticmethod)
                     and method != "forward"  # a call of the module
                 }
@@ -138,7 +139,8 @@ def _(d: Draw) -> Any:
         except ValueError:
             after = cache.read()
             same = all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
-            assert cache.length == length and same, "a refused append changed the cache"
+            assert cache.length == length, "a refused append changed the length"
+            assert same, "a refused append changed the cache"
             raise
         if d.flag():
             cache = cache.select(d.ints(d.size(), below=batch))
@@ -190,7 +192,7 @@ def _config(d: Draw, **given: Any) -> transformer.Config:
         "d_model": heads * d_k if right else 8,
         "n_heads": heads,
         "d_ff": d.count(),
-        "n_layers": d.count(1, 2),
+        "n_layers": d.count(1, 2, work=True),
         "dropout": d.share(),
         "norm": d.choice(("pre", "post")),
         "positions": d.choice(positions.SCHEMES),
@@ -321,14 +323,16 @@ def _(d: Draw) -> Any:
         nn.init.constant_(weight, d.rng.choice(d.not_finite()))
         d.spoiled.append("weights not finite")
         d.odd = True
-    inputs = d.ints(batch, time, below=11), d.lengths(batch, time), d.count(1, 6)
+    inputs = d.ints(batch, time, below=11), d.lengths(batch, time), d.count(1, 6, work=True)
     before = model.training
     which = d.rng.randrange(4)
     try:
         if which == 0:
             return decoding.greedy(model, *inputs)
         if which == 1:
-            return decoding.beam_search(model, *inputs, beam=d.count(1, 5), alpha=d.number(0, 1))
+            return decoding.beam_search(
+                model, *inputs, beam=d.count(1, 5, work=True), alpha=d.number(0, 1)
+            )
         if which == 2:
             return decoding.decode(model, *inputs, lambda logits: logits.argmin(dim=-1))
         return decoding.sample(
@@ -343,9 +347,7 @@ def _(d: Draw) -> Any:
         assert model.training == before, "the model was left in another mode"
 
 
-@recipe(
-    "decoding.with_temperature", "decoding.keep_top_k", "decoding.keep_top_p", finite=False
-)
+@recipe("decoding.with_temperature", "decoding.keep_top_k", "decoding.keep_top_p", finite=False)
 def _(d: Draw) -> Any:
     logits = d.floats(*d.rng.choice(((5,), (2, 5), (2, 3, 7))))
     which = d.rng.randrange(3)
@@ -389,9 +391,9 @@ def _(d: Draw) -> Any:
 @recipe("decoding.translate")
 def _(d: Draw) -> Any:
     vocabulary = data.Vocabulary("abcdefg")
-    beam = d.maybe(d.count(1, 4))
+    beam = d.maybe(d.count(1, 4, work=True))
     pairs = d.some(lambda: _pair(d), least=0)
-    options = {"max_length": d.count(1, 6), "beam": beam, "alpha": d.number(0, 1)}
+    options = {"max_length": d.count(1, 6, work=True), "beam": beam, "alpha": d.number(0, 1)}
     return decoding.translate(_translator(d), pairs, vocabulary, vocabulary, **options)
 
 
@@ -606,7 +608,9 @@ def _(d: Draw) -> Any:
     lengths = d.lengths(batch, time)
     if d.flag():
         return seq2seq.real_positions(lengths, d.count(5, 9) if d.hit() else time)
-    return seq2seq.Encoder(d.count(3, 9), d.count(), d.count())(d.ints(batch, time, below=3), lengths)
+    return seq2seq.Encoder(d.count(3, 9), d.count(), d.count())(
+        d.ints(batch, time, below=3), lengths
+    )
 
 
 @recipe("seq2seq.Decoder", "seq2seq.Decoder.start")
@@ -730,9 +734,9 @@ def _(d: Draw) -> Any:
         return training.update(model, optimizer, some, clip=d.number())
     if which == 1:
         return training.validation_loss(model, some)
-    steps = d.count(1, 2)
+    steps = d.count(1, 2, work=True)
     schedule = d.maybe(training.warm_up(2))
-    rate, accumulate, start = d.number(1e-4, 1e-2), d.count(1, 1), d.count(0, 0)
+    rate, accumulate, start = d.number(1e-4, 1e-2), d.count(1, 1, work=True), d.count(0, 0)
     return training.train(
         model, some, steps, rate, schedule=schedule, clip=d.number(), optimizer=d.maybe(optimizer),
         accumulate=accumulate, start=start,
@@ -775,7 +779,11 @@ def _(d: Draw) -> Any:
     model = transformer.LanguageModel(config)
     state = model.start()
     logits = model(tokens, d.maybe(state))
-    caches = [cache.select(d.ints(batch, below=batch)) for cache in state] if state[0].own.length else state
+    caches = (
+        [cache.select(d.ints(batch, below=batch)) for cache in state]
+        if state[0].own.length
+        else state
+    )
     return logits, model.step(d.ints(batch, below=11), caches)[0]
 
 
@@ -817,7 +825,7 @@ def _(d: Draw) -> Any:
 @recipe("translation.translation_pairs")
 def _(d: Draw) -> Any:
     train, test = translation.translation_pairs(
-        d.count(0, 20),
+        d.count(0, 20, work=True),
         d.count(0, 9),
         seed=d.seed(),
         locale=d.choice(("fr", "fr", "fr", "de")),
