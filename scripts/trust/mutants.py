@@ -224,7 +224,8 @@ class Chosen:
 
 def run_tests(folder: str, tests: list[str] | None, plugin: Any, *options: str) -> int:
     """Run pytest here, in this process; all of `folder` or these tests."""
-    files = [folder] if tests is None else sorted({test.split("::")[0] for test in tests})
+    names = {folder} if tests is None else {test.split("::")[0] for test in tests}
+    files = sorted(str((ROOT / name).resolve()) for name in names)
     with tempfile.TemporaryDirectory() as temporary:
         quiet = [
             "-q",
@@ -331,6 +332,8 @@ def judge(mutant: Mutant, tests: list[str], folder: str = "tests/lib") -> list[s
         if part:
             chosen = Chosen(part)
             status = run_tests(folder, part, chosen, "-x", "-p", "no:randomly")
+            if status == pytest.ExitCode.NO_TESTS_COLLECTED:
+                raise LookupError(f"expected to find the tests {part[:3]}, found none")
             if status != 0:
                 return ["killed", chosen.killer or f"status {status}"]
     return ["survived", f"{len(tests)} tests"]
@@ -384,6 +387,8 @@ def run(
     outcomes = watched.each(one, range(len(chosen)), limit=LIMIT, memory=MEMORY, chunk=1)
     for outcome in outcomes:
         mutant = chosen[outcome.number]
+        if outcome.how == "crash" and "LookupError" in outcome.value:
+            raise ValueError(outcome.value)
         what, why = outcome.value if outcome.how == "done" else ("killed", outcome.how)
         if what == "killed":
             report.killed += 1
