@@ -224,7 +224,8 @@ class Chosen:
 
 def run_tests(folder: str, tests: list[str] | None, plugin: Any, *options: str) -> int:
     """Run pytest here, in this process; all of `folder` or these tests."""
-    names = {folder} if tests is None else {test.split("::")[0] for test in tests}
+    whole = tests is None or not Path(ROOT, folder).is_relative_to(ROOT)
+    names = {folder} if whole else {test.split("::")[0] for test in tests or ()}
     files = sorted(str((ROOT / name).resolve()) for name in names)
     with tempfile.TemporaryDirectory() as temporary:
         quiet = [
@@ -332,7 +333,7 @@ def judge(mutant: Mutant, tests: list[str], folder: str = "tests/lib") -> list[s
         if part:
             chosen = Chosen(part)
             status = run_tests(folder, part, chosen, "-x", "-p", "no:randomly")
-            if status == pytest.ExitCode.NO_TESTS_COLLECTED:
+            if status in (pytest.ExitCode.NO_TESTS_COLLECTED, pytest.ExitCode.USAGE_ERROR):
                 raise LookupError(f"expected to find the tests {part[:3]}, found none")
             if status != 0:
                 return ["killed", chosen.killer or f"status {status}"]
