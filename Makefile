@@ -17,9 +17,12 @@ NOTEBOOKS := $(sort $(wildcard book/[0-9]*.ipynb))
 export TQDM_DISABLE = 1
 export MPLBACKEND = module://matplotlib_inline.backend_inline
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# matplotlib keeps its list of fonts there and not in the home, which may be read-only, and whose
+# settings would be drawn into the figures.
+export MPLCONFIGDIR = $(abspath $(VENV))/matplotlib
 
-.PHONY: help book pdf epub serve reader lab test lint format hooks gpu unit notebooks site answers portable colab setup setup-test \
-  setup-python chapter form house refresh checkpoint train bench weigh engines trust clean
+.PHONY: help book pdf epub release serve reader lab test lint format hooks gpu unit notebooks site answers portable colab setup setup-test \
+  setup-python lock audit chapter form house refresh checkpoint train bench weigh engines trust clean
 
 help: ## list the tasks
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -29,26 +32,35 @@ help: ## list the tasks
 $(BIN)/python:
 	@bash scripts/make_venv.sh $(PYTHON) $(VENV)
 
-$(VENV)/book.stamp: requirements-book.txt constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -r requirements-book.txt
+# Each lock reads the one before it: what testing needs holds what building needs.
+LOCKED := $(BIN)/python scripts/install_locked.py
+
+$(VENV)/book.stamp: locks/book.txt | $(BIN)/python
+	$(LOCKED) book
 	@touch $@
 
-$(VENV)/test.stamp: requirements.txt requirements-book.txt constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -r requirements.txt
+$(VENV)/test.stamp: locks/book.txt locks/pdf.txt locks/test.txt locks/cpu.txt locks/cuda.txt | $(BIN)/python
+	$(LOCKED) test
+	@$(BIN)/python -c "import matplotlib.font_manager"  # lists the fonts now: it warns if that is slow
 	@touch $@ $(VENV)/book.stamp
 
 $(VENV)/browser.stamp: $(VENV)/test.stamp scripts/install_browser.sh
 	@bash scripts/install_browser.sh $(BIN)/python
-	@$(BIN)/python -c "import matplotlib.font_manager"
 	@touch $@
 
-$(VENV)/pdf.stamp: requirements.txt requirements-book.txt scripts/install_browser.sh | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -c requirements.txt lxml playwright pypdf tqdm
+$(VENV)/pdf.stamp: locks/book.txt locks/pdf.txt scripts/install_browser.sh | $(BIN)/python
+	$(LOCKED) pdf
 	@bash scripts/install_browser.sh $(BIN)/python
 	@touch $@
 
-$(VENV)/lab.stamp: $(VENV)/test.stamp requirements-lab.txt
-	$(BIN)/python -m pip install --quiet -r requirements-lab.txt
+$(VENV)/lab.stamp: $(VENV)/test.stamp locks/lab.txt
+	$(LOCKED) lab
+	@touch $@
+
+# Apart from the book's environment: what writes the locks and looks them up.
+.venv-tools/tools.stamp: locks/tools.txt
+	$(PYTHON) -m venv --clear .venv-tools
+	.venv-tools/bin/python -m pip install --quiet --require-hashes -r locks/tools.txt
 	@touch $@
 
 .venv-colab/colab.stamp: tests/colab/requirements.txt
@@ -61,6 +73,15 @@ setup: $(VENV)/book.stamp ## install what building needs
 setup-test: $(VENV)/browser.stamp ## install what testing needs, a browser included
 
 setup-python: $(VENV)/test.stamp
+
+# Each by its name: pip-audit does not read the locks that a lock reads. torch is in locks/test.txt too.
+AUDITED := $(patsubst %,-r %,$(filter-out locks/cpu.txt,$(sort $(wildcard locks/*.txt))))
+
+lock: .venv-tools/tools.stamp ## write the lock files after a change of the requirements: make lock [ARGS=--upgrade]
+	.venv-tools/bin/python scripts/lock.py $(ARGS)
+
+audit: .venv-tools/tools.stamp ## ask for known vulnerabilities of what is locked
+	.venv-tools/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off $(AUDITED)
 
 # --- the book ---------------------------------------------------------------------------------
 
@@ -84,6 +105,9 @@ pdf: $(VENV)/pdf.stamp book ## print the book into one PDF beside its pages
 
 epub: $(VENV)/pdf.stamp book ## bind the book into one EPUB beside its pages
 	$(BIN)/python scripts/make_epub.py
+
+release: pdf epub ## put a release together in _build/release: pages, PDF, EPUB, checksums, notes
+	@$(BIN)/python scripts/release.py
 
 # --- tests ------------------------------------------------------------------------------------
 

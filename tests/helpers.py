@@ -2,8 +2,10 @@
 
 import contextlib
 import math
+import signal
 from collections.abc import Iterator, Mapping
 
+import pytest
 import torch
 from jaxtyping import config
 from torch import Tensor
@@ -23,6 +25,23 @@ def unchecked() -> Iterator[None]:
         yield
     finally:
         config.update("jaxtyping_disable", False)
+
+
+@contextlib.contextmanager
+def full_disk(room: int) -> Iterator[None]:
+    """Let this process write no file beyond so many bytes, as if the disk were full.
+
+    Skips the test on a system without such limits.
+    """
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # an error, not the end of the process
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:

@@ -40,7 +40,7 @@ def whole_map(known: dict[str, Chapter], lit: str = "") -> str:
 
 def folded_map(known: dict[str, Chapter], lit: str) -> str:
     """The map of a chapter: a small picture and a line, which open the whole."""
-    line = f"Chapter {known[lit].number} in the whole: <strong>{escape(HERE[lit])}</strong>"
+    line = f"Where chapter {known[lit].number} fits: <strong>{escape(HERE[lit])}</strong>"
     return (
         f'<details class="chapter-map"><summary>{small_map(lit)}<span>{line}</span></summary>'
         f"{whole_map(known, lit)}</details>"

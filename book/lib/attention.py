@@ -69,32 +69,37 @@ def scaled_dot_product_attention(
         boolean, True = may attend, broadcasts to (*batch, query, key); where *batch is (batch,
         heads), three axes mean (batch, query, key). Returns (*batch, query, d_v), with the weights
         (*batch, query, key) if asked. Weights are 0 where masked and a row of them sums to 1; a
-        fully masked row is all 0, and so is its output.
+        fully masked row is all 0, and so is its output. Keys and values must be finite, masked ones
+        too: NaN there makes every output of its sequence NaN, with the weights and without.
     Args: bias, a term added to the scores, which broadcasts to (*batch, query, key). dropout, the
         fraction of weights set to 0 at this call (at inference, pass 0); the weights are returned
         as they were before it.
-    Errors: ValueError for shapes that do not fit, and for a mask that is not boolean.
+    Errors: ValueError for shapes or types that do not fit, a mask that is not boolean, and a
+        dropout that is not from 0 to below 1.
     Source: Attention Is All You Need, section 3.2.1, equation 1.
     """
     _require_fitting(query, key, value)
+    _require_fraction(dropout)
     d_k = query.shape[-1]
     if mask is not None:
         mask = fit_mask(mask, (*query.shape[:-1], key.shape[-2]))
+    if bias is not None:
+        bias = _fitting(bias.to(query.dtype), (*query.shape[:-1], key.shape[-2]))
     if not return_weights:
         if bias is not None:  # the kernel takes one or the other: "masked" becomes -inf in the bias
-            bias = bias.to(query.dtype)
             mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
 
     # Q is divided before the product: fewer numbers to divide, and no overflow in float16.
     scores = (query / math.sqrt(d_k)) @ key.transpose(-2, -1)  # (*batch, query, key)
     if bias is not None:
-        scores = scores + bias.to(scores.dtype)
+        scores = scores + bias
     if mask is not None:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        hidden = ~mask & (scores < torch.inf)  # NaN stays and spreads, as in the kernel
+        scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
     weights = scores.softmax(dim=-1)
     if mask is not None:
-        weights = weights.masked_fill(~mask, 0.0)  # a fully masked row: zeros
+        weights = weights.masked_fill(hidden, 0.0)  # a fully masked row: zeros
     output = F.dropout(weights, dropout) @ value  # (*batch, query, d_v)
     return output, weights
 
@@ -123,18 +128,15 @@ class KeyValueCache:
 
         Shapes: key (batch, heads, new, d_k), value (batch, heads, new, d_v). Returns
             (batch, heads, length, d_k) and (batch, heads, length, d_v), views of the store.
-        Errors: ValueError for another batch than before, or a cache that is full and does not grow.
+        Errors: ValueError for another batch, other heads or dimensions, or another type than
+            before, and for a cache that is full and does not grow; it stays as it was.
         """
         if self.length and not self.grows:
             raise ValueError(
                 f"expected a cache that grows, got one with grows=False that holds {self.length} "
                 "positions; read it"
             )
-        if self.length and len(key) != len(self._key):
-            raise ValueError(
-                f"expected a batch of {len(self._key)} as at the first step, got {len(key)}; "
-                "use select to keep some of the sequences"
-            )
+        self._require_alike(key, value)
         start, self.length = self.length, self.length + key.shape[2]
         if self.length > self._key.shape[2]:
             room = max(FIRST_ROOM, 2 * self._key.shape[2], self.length)
@@ -143,6 +145,21 @@ class KeyValueCache:
         self._key[:, :, start : self.length] = key
         self._value[:, :, start : self.length] = value
         return self.read()
+
+    def _require_alike(self, key: Tensor, value: Tensor) -> None:
+        """An error unless the two go together, and continue what is stored."""
+        if self.length and len(key) != len(self._key):
+            raise ValueError(
+                f"expected a batch of {len(self._key)} as at the first step, got {len(key)}; "
+                "use select to keep some of the sequences"
+            )
+        first = self._key if self.length else key
+        for new, old in ((key, first), (value, self._value if self.length else value)):
+            wanted = (*first.shape[:2], key.shape[2], old.shape[3])
+            if new.shape != wanted or (new.dtype, new.device) != (first.dtype, first.device):
+                got = f"{tuple(new.shape)} of {new.dtype} on {new.device}"
+                stored = f"keys and values {wanted} of {first.dtype} on {first.device}"
+                raise ValueError(f"expected {stored}, got {got}; append what the same layer made")
 
     def read(
         self,
@@ -155,7 +172,12 @@ class KeyValueCache:
         times: a beam goes on with some hypotheses and drops others.
         """
         chosen = copy(self)
-        chosen._key, chosen._value = self._key[rows], self._value[rows]
+        try:
+            if self.length:
+                chosen._key, chosen._value = self._key[rows], self._value[rows]
+        except IndexError as error:
+            got = f"{len(self._key) - 1}, got {rows.tolist()}"
+            raise ValueError(f"expected rows from 0 to {got}") from error
         return chosen
 
 
@@ -186,8 +208,8 @@ class MultiHeadAttention(nn.Module):
         on the attention weights, in training; the paper has none there. positions, a scheme of
         `lib.positions` that rotates queries and keys or adds to the scores, for self-attention; the
         layers of a stack share one.
-    Errors: ValueError if n_heads does not divide d_model where d_k or d_v follows from it, or if
-        n_kv_heads does not divide n_heads.
+    Errors: ValueError if n_heads does not divide d_model where d_k or d_v follows from it, if
+        n_kv_heads does not divide n_heads, and for a dropout that is not from 0 to below 1.
     Source: Attention Is All You Need, section 3.2.2; Shazeer 2019 (multi-query); Ainslie et al.
         2023 (grouped-query).
     """
@@ -222,6 +244,7 @@ class MultiHeadAttention(nn.Module):
                 f"expected n_kv_heads to divide n_heads, got n_kv_heads={n_kv_heads} and "
                 f"n_heads={n_heads}; each group has n_heads / n_kv_heads query heads"
             )
+        _require_fraction(dropout)
         self.n_heads = n_heads
         self.n_kv_heads = n_kv_heads
         self.dropout = dropout
@@ -355,10 +378,27 @@ def _require_fitting(query: Tensor, key: Tensor, value: Tensor) -> None:
         wanted, remedy = "one value for each key", "take both from the same positions"
     elif not q[:-2] == k[:-2] == v[:-2]:
         wanted, remedy = "the same batch axes in all three", "use expand"
+    elif not query.dtype == key.dtype == value.dtype or not query.is_floating_point():
+        kinds = f"query {query.dtype}, key {key.dtype}, value {value.dtype}"
+        raise ValueError(f"expected one type of real numbers, got {kinds}; convert with .to(dtype)")
     else:
         return
     shapes = f"query {tuple(q)}, key {tuple(k)}, value {tuple(v)}"
     raise ValueError(f"expected {wanted}, got {shapes}; {remedy}")
+
+
+def _fitting(bias: Tensor, shape: tuple[int, ...]) -> Tensor:
+    try:
+        bias.expand(shape)
+    except RuntimeError as error:
+        got = f"{shape}, got {tuple(bias.shape)}"
+        raise ValueError(f"expected a bias that broadcasts to the scores {got}") from error
+    return bias
+
+
+def _require_fraction(dropout: float) -> None:
+    if not 0 <= dropout < 1:
+        raise ValueError(f"expected a dropout of at least 0 and below 1, got {dropout!r}")
 
 
 @torch.no_grad()

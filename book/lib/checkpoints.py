@@ -6,14 +6,16 @@ parameters in the safetensors format, sizes and vocabularies beside them in the 
 
 Both write a new file and then give it the name of the old one, which is one act: whenever the
 process is killed, the name stands for a complete file, the old or the new. Neither file can make
-the reader's computer run code."""
+the reader's computer run code, and both have checksums, which are read first."""
 
 import hashlib
+import io
 import json
 import os
-import pickle
 import random
+import secrets
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,21 +31,42 @@ from lib.subword import vocabulary_from_json, vocabulary_to_json
 from lib.transformer import Config, Transformer
 
 FORMAT = 1  # raised when a file of the old kind can no longer be read
+SEAL = 64  # bytes of a SHA-256 as text
+END, END_HEADER = 22, b"PK\5\6"  # bytes at the end of a zip file, and the first four of them
+PARTS = {"step", "model", "optimizer", "position", "generators", "extra"}  # of a checkpoint
+REAL = ("F16", "BF16", "F32", "F64")  # what safetensors calls the types of real numbers
 PUBLISHED = Path(__file__).resolve().parent.parent / "checkpoints" / "translation.safetensors"
 
 
 def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
     """Let `write` fill a temporary file beside `path`, then give it that name in one act.
 
-    The bytes are on the disk before the name changes, so even a power cut leaves a whole file.
-    Source: POSIX rename.
+    The bytes are on the disk before the name changes, so even a power cut leaves a whole file. The
+    temporary file is a new one, no link, with a name that nobody can guess; after an error it is
+    gone.
+
+    Errors: OSError, with the reason, for a full disk or a folder that must not be written.
+    Source: POSIX open (O_EXCL) and rename.
     """
     path = Path(path)
-    part = path.with_name(path.name + ".part")
-    write(part)
-    with part.open("rb+") as stream:
-        os.fsync(stream.fileno())
-    os.replace(part, path)
+    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        part.touch(exist_ok=False)
+        mode = part.stat().st_mode  # safetensors puts a file of its own there, for its owner only
+        write(part)
+        part.chmod(mode)
+        with part.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        os.replace(part, path)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OSError(
+            f"expected to write {path}, got: {reason}; what stood there before is still there; "
+            "make room on its disk, or name a folder that can be written"
+        ) from error
+    finally:
+        with suppress(OSError):  # after the renaming it is gone
+            part.unlink()
 
 
 def save_checkpoint(
@@ -76,7 +99,13 @@ def save_checkpoint(
         },
         "extra": json.dumps(_plain(extra or {})),
     }
-    write_whole(path, lambda part: torch.save(state, part))
+    buffer = io.BytesIO()  # torch's own writer does not tell why a file could not be written
+    torch.save(state, buffer)
+    buffer.seek(-2, os.SEEK_END)  # a zip file ends with the length of a comment, which may follow
+    buffer.write(SEAL.to_bytes(2, "little"))
+    seal = _seal(buffer.getbuffer())
+    buffer.write(seal)
+    write_whole(path, lambda part: part.write_bytes(buffer.getbuffer()))
 
 
 def load_checkpoint(
@@ -92,50 +121,70 @@ def load_checkpoint(
     Errors: ValueError for a file that is no checkpoint, or one of another model; FileNotFoundError.
     """
     state = _read(path)
+    own = {name: tensor.shape for name, tensor in model.state_dict().items()}
     try:
-        model.load_state_dict(state["model"])
+        found = {name: tensor.shape for name, tensor in state["model"].items()}
+        if found != own:
+            names = [name for name in own | found if own.get(name) != found.get(name)]
+            raise ValueError(f"{names[0]} has another size, or is in one of both only")
+        step, extra = int(state["step"]), json.loads(state["extra"])
+        if stream and state["position"]:
+            stream.position = state["position"]
+        generators = state["generators"]
+        random.setstate(generators["python"])
+        np.random.set_state(generators["numpy"])  # noqa: NPY002
+        torch.set_rng_state(generators["torch"])
+        if generators["cuda"] and torch.cuda.device_count() == len(generators["cuda"]):
+            torch.cuda.set_rng_state_all(generators["cuda"])
         optimizer.load_state_dict(state["optimizer"])
-    except (RuntimeError, ValueError) as error:
+        model.load_state_dict(state["model"])
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as e:
         raise ValueError(
             f"{path}: expected the state of this model and optimiser, got another one's; build the "
-            f"model with the sizes it was saved with ({error})"
-        ) from error
-    if stream and state["position"]:
-        stream.position = state["position"]
-    generators = state["generators"]
-    random.setstate(generators["python"])
-    np.random.set_state(generators["numpy"])  # noqa: NPY002
-    torch.set_rng_state(generators["torch"])
-    if generators["cuda"] and torch.cuda.device_count() == len(generators["cuda"]):
-        torch.cuda.set_rng_state_all(generators["cuda"])
-    return state["step"], json.loads(state["extra"])
+            f"model with the sizes it was saved with ({e})"
+        ) from e
+    return step, extra
 
 
 def peek(path: str | Path) -> dict[str, Any]:
-    """Read only what a run had put into `extra`, before anything is built.
+    """Read only what was told beside the tensors, before anything is built.
 
+    Of a checkpoint this is `extra`; of a model, a file with the ending .safetensors, `about`.
     Errors: as load_checkpoint.
     """
+    if Path(path).suffix == ".safetensors":
+        return _read_card(path)["about"]
     return json.loads(_read(path)["extra"])
 
 
 def _read(path: str | Path) -> dict[str, Any]:
     try:
+        content = Path(path).read_bytes()
+        sealed = content[-SEAL:] == _seal(memoryview(content)[:-SEAL])
+        end = content[-END:]  # of a file by torch.save alone: a header, and a comment of length 0
+        if not sealed and not (end.startswith(END_HEADER) and end.endswith(b"\0\0")):
+            raise ValueError("its checksum is another one")
         # weights_only: tensors, numbers and containers are read; anything that is code is refused.
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
+    except Exception as error:  # a damaged file is met by errors of many classes
         reason = str(error).split("\n")[0]
         raise ValueError(
-            f"{path}: expected a checkpoint, got a file that is none: {reason}"
+            f"{path}: expected a checkpoint, got a file that is none, or is damaged: {reason}; "
+            "put a copy back, or begin anew"
         ) from error
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
+    if not isinstance(state, dict) or state.get("format") != FORMAT or not state.keys() >= PARTS:
         raise ValueError(
             f"{path}: expected a checkpoint of format {FORMAT}, got something else; "
             "it was not written by this version of save_checkpoint"
         )
     return state
+
+
+def _seal(content: bytes | memoryview) -> bytes:
+    """The SHA-256 of a file, as the comment that stands behind it."""
+    return hashlib.sha256(content).hexdigest().encode()
 
 
 def _plain(extra: dict[str, Any]) -> dict[str, Any]:
@@ -158,17 +207,22 @@ def save_model(
     """Write a trained Transformer to one safetensors file: parameters, sizes and vocabularies.
 
     The file's metadata hold a card: configuration, both vocabularies, `about` (whatever else is to
-    be known, as `extra` in `save_checkpoint`) and a checksum of the parameters. A matrix that is
-    used twice is kept once.
+    be known, as `extra` in `save_checkpoint`) and a checksum of all this and the parameters. A
+    matrix that is used twice is kept once.
+
+    Errors: ValueError, and nothing is written, for vocabularies of another size than the model's,
+    parameters that are not finite, or an `about` that is not plain.
     """
+    state = model.state_dict()
+    _require_whole("the model", model.config, (source_vocab, target_vocab), state)
     card = {
         "format": FORMAT,
         "config": asdict(model.config),
         "source_vocab": vocabulary_to_json(source_vocab),
         "target_vocab": vocabulary_to_json(target_vocab),
         "about": _plain(about or {}),
-        "sha256": _checksum(model.state_dict().values()),
     }
+    card["sha256"] = _checksum(state.values(), card)
     metadata = {"card": json.dumps(card, ensure_ascii=False)}
     write_whole(path, lambda part: safetensors.save_model(model, str(part), metadata))
 
@@ -178,14 +232,17 @@ def _read_card(path: str | Path) -> dict[str, Any]:
 
     Errors: ValueError for a file that `save_model` did not write; FileNotFoundError.
     """
+    if Path(path).exists() and not Path(path).is_file():  # a pipe would be waited for
+        raise ValueError(f"{path}: expected a file, got a folder, a pipe or a device")
     try:
         with safe_open(str(path), "pt") as file:
             card = json.loads((file.metadata() or {}).get("card", "{}"))
-    except SafetensorError as error:
+    except (SafetensorError, RecursionError, ValueError) as error:
         raise ValueError(
             f"{path}: expected a safetensors file, got another one or a part of one: {error}"
         ) from error
-    if card.get("format") != FORMAT:
+    known = isinstance(card, dict) and card.get("format") == FORMAT
+    if not known or not isinstance(card.get("about"), dict):
         raise ValueError(
             f"{path}: expected a model that save_model has written, got another file; an older "
             "model of the book, with its words in a JSON file beside it, is made again by "
@@ -199,23 +256,62 @@ def load_model(
 ) -> tuple[Transformer, Vocabulary, Vocabulary]:
     """Build the Transformer that `save_model` kept: ready to translate, in evaluation mode.
 
-    Returns: the model, the source's vocabulary and the target's.
-    Errors: ValueError for a file that `save_model` did not write, or one whose parameters have
-    changed since; FileNotFoundError.
+    Returns: the model, the source's vocabulary and the target's; nothing is built before all fits.
+    Errors: ValueError for a file that `save_model` did not write, or one that has changed since;
+    FileNotFoundError.
     """
     card = _read_card(path)
-    if "sha256" in card:  # files of earlier versions have none
-        wanted, found = card["sha256"], _checksum(safetensors.load_file(path).values())
-        if found != wanted:
-            raise ValueError(
-                f"{path}: expected parameters with the checksum {wanted[:12]}..., got {found[:12]}"
-                "...: the file is damaged; fetch or make it again"
-            )
-    model = Transformer(Config(**card["config"]))
-    safetensors.load_model(model, str(path))
-    source_vocab = vocabulary_from_json(card["source_vocab"])
-    target_vocab = vocabulary_from_json(card["target_vocab"])
+    try:
+        config = Config(**card["config"])
+        source_vocab = vocabulary_from_json(card["source_vocab"])
+        target_vocab = vocabulary_from_json(card["target_vocab"])
+    except (KeyError, TypeError, ValueError) as error:
+        wanted = "a card with a configuration and two vocabularies"
+        raise ValueError(f"{path}: expected {wanted}, got another: {error}") from error
+    state = _read_parameters(path, config)
+    wanted = card.pop("sha256", None)  # files of early versions have none, or the parameters' alone
+    found = _checksum(state.values(), card)
+    if wanted not in (None, found) and wanted != _checksum(state.values(), {}):
+        raise ValueError(
+            f"{path}: expected contents with the checksum {str(wanted)[:12]}..., got {found[:12]}"
+            "...: the file is damaged; fetch or make it again"
+        )
+    _require_whole(str(path), config, (source_vocab, target_vocab), state)
+    model = Transformer(config)
+    model.load_state_dict(state)
     return model.to(device).eval(), source_vocab, target_vocab
+
+
+def _read_parameters(path: str | Path, config: Config) -> dict[str, Tensor]:
+    """The parameters of a model of this configuration, by name; one that is used twice has two."""
+    with safe_open(str(path), "pt") as file:
+        stored = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, no mapping
+        if config.n_layers > len(stored):  # before so many layers are built
+            got = f"{len(stored)} tensors"
+            raise ValueError(f"{path}: expected {config.n_layers:,} layers, got {got}")
+        try:
+            with torch.device("meta"):  # names and sizes, without memory
+                own = dict(Transformer(config).named_parameters(remove_duplicate=False))
+        except (ArithmeticError, RuntimeError, TypeError) as error:  # too many entries to count
+            raise ValueError(f"{path}: expected smaller sizes, got {config}") from error
+        found = {name: (tuple(s.get_shape()), s.get_dtype() in REAL) for name, s in stored.items()}
+        faults = [n for n in found if n not in own or found[n] != (tuple(own[n].shape), True)]
+        faults += [n for n, p in own.items() if sum(own.get(m) is p for m in found) != 1]
+        if faults:
+            got = f"{path}: expected each parameter of {config} once, got another or none as "
+            raise ValueError(f"{got}{', '.join(faults[:3])} ({len(faults)} in all)")
+        read = {own[name]: file.get_tensor(name) for name in stored}
+    return {name: read[parameter] for name, parameter in own.items()}
+
+
+def _require_whole(
+    place: str, config: Config, vocabs: tuple[Vocabulary, Vocabulary], state: dict[str, Tensor]
+) -> None:
+    wanted = (config.source_vocab, config.target_vocab or config.source_vocab)
+    if (got := tuple(map(len, vocabs))) != wanted:
+        raise ValueError(f"{place}: expected vocabularies of {wanted} tokens, got {got}")
+    if odd := [name for name, tensor in state.items() if not tensor.isfinite().all()]:
+        raise ValueError(f"{place}: expected finite numbers, got NaN or infinity in {odd[0]}")
 
 
 def load_published(
@@ -236,10 +332,14 @@ def published_facts() -> dict[str, Any]:
     return _read_card(PUBLISHED)["about"]
 
 
-def _checksum(tensors: Iterable[Tensor]) -> str:
-    """A SHA-256 of all tensors, in whatever order; one that is kept under two names counts once."""
+def _checksum(tensors: Iterable[Tensor], card: dict[str, Any]) -> str:
+    """A SHA-256 of all tensors, in whatever order, and of the card, if it says anything.
+
+    A tensor that is kept under two names counts once.
+    """
     digests = set()
     for tensor in tensors:
         data = tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
         digests.add(hashlib.sha256(data).hexdigest())
-    return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()
+    told = json.dumps(card, sort_keys=True) if card else ""
+    return hashlib.sha256("".join((*sorted(digests), told)).encode()).hexdigest()

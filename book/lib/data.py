@@ -10,7 +10,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,13 +49,14 @@ def read_parallel(
 ) -> list[Pair]:
     """Read sentence pairs from two files of equal length, or from one file of two columns.
 
-    Each line is a sentence in UTF-8. With one path a line is "source<tab>target". A name that
-    ends in .gz is unpacked. No line is skipped: what cannot be a pair is an error.
+    Each line is a sentence in UTF-8, and ends as on any system: LF, CR LF or CR. With one path a
+    line is "source<tab>target". A name that ends in .gz is unpacked. No line is skipped: what
+    cannot be a pair is an error.
 
     Returns: one Pair for each line, in the order of the file.
     Errors: ValueError that lists what is wrong, by file and line: a broken encoding or archive, an
-    empty sentence, files of different lengths, a line without exactly one tab; OSError if a file
-    is not there.
+    empty sentence, files of different lengths, a line without exactly one tab; ValueError for a
+    folder, a pipe or a device; OSError if a file is not there or may not be read.
     """
     faults: list[str] = []
     if target_path is None:
@@ -79,14 +80,16 @@ def read_parallel(
 
 
 def _lines(path: Path, faults: list[str]) -> Iterator[str]:
-    """The lines of a file with their ends, split at line feeds only, each decoded on its own.
+    """The lines of a file with their ends, LF, CR LF or CR, each decoded on its own.
 
     In a line that is not UTF-8, a sign stands for what cannot be read; the fault is noted.
     """
+    if path.exists() and not path.is_file():  # it may have no end
+        raise ValueError(f"{path}: expected a file, got a folder, a pipe or a device")
     number = 1
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            for raw in stream:
+            for raw in chain.from_iterable(line.splitlines(keepends=True) for line in stream):
                 encoding = "utf-8-sig" if number == 1 else "utf-8"  # drops a leading mark
                 try:
                     line = raw.decode(encoding)
@@ -132,11 +135,15 @@ class Vocabulary:
     """Gives each token a number: 0 to 3 are PAD, BOS, EOS and UNK, the words follow.
 
     `tokens[i]` is the token with number i.
-    Errors: ValueError for a word that is listed twice or that is one of the special tokens.
+    Errors: ValueError for a word that is listed twice or that is one of the special tokens, and for
+    what is no list of words.
     """
 
     def __init__(self, words: Iterable[str]):
         self.tokens = (*SPECIAL, *words)
+        if not all(isinstance(token, str) for token in self.tokens):
+            odd = next(token for token in self.tokens if not isinstance(token, str))
+            raise ValueError(f"expected words, got {odd!r}; turn it into a string first")
         self._ids = {token: i for i, token in enumerate(self.tokens) if i > UNK}
         if len(set(self.tokens)) < len(self.tokens):
             double = next(token for token, n in Counter(self.tokens).items() if n > 1)

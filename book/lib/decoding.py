@@ -5,6 +5,7 @@ search keeps several sentences at once. All work on any `SequenceModel`.
 """
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -45,7 +46,8 @@ def decode(
     Returns: the tokens, EOS included and PAD after it, at most `max_length` of them; and each
     step's weights over the source, or None from a model without attention. The model is left in
     the mode it was in.
-    Errors: ValueError for max_length below 1.
+    Errors: ValueError for max_length below 1, or logits that leave a sentence no token: none that
+        is above -inf, or NaN.
     """
     if max_length < 1:
         raise ValueError(f"expected max_length of at least 1, got {max_length}")
@@ -57,12 +59,24 @@ def decode(
         ended = torch.zeros_like(token, dtype=torch.bool)
         while len(tokens) < max_length and not ended.all():
             logits, weights, state = model.step(token, state)
+            if not isfinite(logits.amax(dim=-1).sum().item()):
+                logits = logits.masked_fill(ended.unsqueeze(1), 0.0)  # nobody reads these
+                _require_choice(logits.amax(dim=-1))
             token = choose(logits).masked_fill(ended, PAD)
             tokens.append(token)
             maps.append(weights)
             ended |= token == EOS
     weighted = [weights for weights in maps if weights is not None]
     return torch.stack(tokens, dim=1), torch.stack(weighted, dim=1) if weighted else None
+
+
+def _require_choice(largest: Float[Tensor, " batch"]) -> None:
+    """An error unless the largest logit, or the score, of each sentence is a finite number."""
+    if not largest.isfinite().all():
+        raise ValueError(
+            "expected logits that leave each sentence a token, got NaN, infinity or only -inf at "
+            "some step; look at what the model returns, and at the temperature if it is near 0"
+        )
 
 
 def greedy(
@@ -116,7 +130,8 @@ def keep_top_p(logits: Float[Tensor, "*batch vocab"], p: float) -> Float[Tensor,
 
     A token stays if those before it, from the likeliest down, have together less than p: so the
     token that crosses p stays, and with it at least one. All others are set to -inf. Sums that
-    differ from p by rounding alone count as p.
+    differ from p by the rounding of float32 alone count as p; code that compares without such an
+    allowance, as transformers does, may keep one token more where a sum is p exactly.
 
     Errors: ValueError for p not above 0 or above 1.
     Source: Holtzman et al. 2020, section 3.1.
@@ -126,7 +141,10 @@ def keep_top_p(logits: Float[Tensor, "*batch vocab"], p: float) -> Float[Tensor,
     ordered, order = logits.sort(dim=-1, descending=True)
     chance = ordered.double().softmax(dim=-1)
     before = F.pad(chance.cumsum(dim=-1)[..., :-1], (1, 0))
-    kept = (before < p - ROUNDING) if p < 1 else torch.ones_like(before, dtype=torch.bool)
+    # What rounding a logit moves its probability by grows with the logit.
+    eps = min(torch.finfo(kind).eps for kind in (logits.dtype, torch.float32))
+    rounding = (eps * ordered[..., :1].double().abs()).clamp(min=ROUNDING)
+    kept = (before < p - rounding) if p < 1 else torch.ones_like(before, dtype=torch.bool)
     kept[..., 0] = True  # however small p is
     return torch.full_like(logits, -torch.inf).scatter(
         -1, order, ordered.masked_fill(~kept, -torch.inf)
@@ -157,6 +175,7 @@ def sample(
 
     def draw(logits: Tensor) -> Tensor:
         logits = with_temperature(logits, temperature)
+        _require_choice(logits.amax(dim=-1))
         if top_k is not None:
             logits = keep_top_k(logits, top_k)
         if top_p is not None:
@@ -172,14 +191,17 @@ def length_penalty(length: int, alpha: float) -> float:
     lp(length) = ((5 + length) / 6) ^ alpha
 
     Args: length in tokens, EOS included; alpha, 0 for no penalty, 0.6 in the paper.
-    Errors: ValueError for a length below 1 or an alpha below 0.
+    Errors: ValueError for a length below 1, an alpha below 0, or one so large that lp overflows.
     Source: Wu et al. 2016, equation 14.
     """
-    if length < 1 or not alpha >= 0:
+    if length < 1 or not 0 <= alpha < torch.inf:
         raise ValueError(
             f"expected length of at least 1 and alpha of at least 0, got {length} and {alpha}"
         )
-    return ((5 + length) / 6) ** alpha
+    try:
+        return ((5 + length) / 6) ** alpha
+    except OverflowError as error:
+        raise ValueError(f"expected a smaller alpha, got {alpha}; the paper has 0.6") from error
 
 
 def select_rows(state: Any, rows: Int[Tensor, " rows"]) -> Any:
@@ -224,7 +246,7 @@ def beam_search(
 
     Returns: the tokens, EOS included and PAD after it; and the score of each sentence.
     Errors: ValueError for a beam or max_length below 1, an alpha below 0, a model whose state
-        `select_rows` cannot read, or one that leaves no token possible.
+        `select_rows` cannot read, or logits that are NaN or leave a sentence no token.
     Source: Sutskever et al. 2014, section 3.2; Wu et al. 2016, section 7.
     """
     if beam < 1 or max_length < 1:
@@ -245,6 +267,7 @@ def beam_search(
         state = model.start(source, source_lengths)
         for length in range(1, max_length + 1):
             logits, _, state = model.step(token, state)
+            _require_choice(logits.amax(dim=-1).clamp(min=0.0))  # -inf alone: the beam drops it
             was_open = total.isfinite()
             total, parent, word = _continue(total, logits.double())
             total[torch.arange(beam, device=device) >= places] = -torch.inf  # pruned
@@ -270,11 +293,7 @@ def beam_search(
             token = word[is_open]
     cut_off = best_score.isinf()  # nothing has ended
     best[cut_off], best_score[cut_off] = tokens[cut_off, likeliest[cut_off]], bound[cut_off]
-    if not best_score.isfinite().all():
-        raise ValueError(
-            "expected logits that leave each sentence a token, got only NaN or -inf at some step; "
-            "look at what the model returns"
-        )
+    _require_choice(best_score)
     return best[:, : int(best_length.max())], best_score
 
 

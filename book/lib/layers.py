@@ -132,7 +132,8 @@ class Residual(nn.Module):
     Args: norm_layer makes the norm from d_model: LayerNorm, RMSNorm or a partial of one of them.
     Shapes: x (*batch, d_model); further arguments go to the sub-layer, which must return the shape
         of x. Returns that shape.
-    Errors: ValueError for another word than "pre" or "post", or a sub-layer that changes the shape.
+    Errors: ValueError for another word than "pre" or "post", a dropout that is not from 0 to below
+        1, or a sub-layer that changes the shape.
     Source: Attention Is All You Need, sections 3.1 and 5.4; Xiong et al. 2020 (pre-norm).
     """
 
@@ -148,6 +149,8 @@ class Residual(nn.Module):
         super().__init__()
         if norm not in PLACEMENTS:
             raise ValueError(f'expected norm "pre" or "post", got {norm!r}')
+        if not 0 <= dropout < 1:
+            raise ValueError(f"expected a dropout of at least 0 and below 1, got {dropout!r}")
         self.sublayer = sublayer
         self.norm = norm_layer(d_model)
         self.dropout = nn.Dropout(dropout)

@@ -20,11 +20,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+FIRST_ROWS = 4096  # of a table, however many it may get
+
 
 class Positions(nn.Module):
     """No positions at all, and what each scheme has in common.
 
     `in_attention` says whether a scheme acts inside the attention layers, by `rotate` or `bias`.
+    Errors: ValueError for a negative offset, and for fewer keys than queries.
     Source: Attention Is All You Need, section 3.5.
     """
 
@@ -34,17 +37,29 @@ class Positions(nn.Module):
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_model"]:
         """Mark embeddings with their positions offset, offset + 1, ..."""
+        _require_place(offset, x)
         return x
 
     def rotate(
         self, x: Float[Tensor, "*batch time d_k"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_k"]:
         """Turn queries or keys by positions offset, offset + 1, ..."""
+        _require_place(offset, x)
         return x
 
     def bias(self, n_queries: int, n_keys: int) -> Float[Tensor, "heads query key"] | None:
         """Return what is added to the scores; the queries are the last of the keys."""
+        if not 0 <= n_queries <= n_keys:
+            got = f"{n_queries} queries and {n_keys} keys"
+            raise ValueError(f"expected the queries to be the last of the keys, got {got}")
         return None
+
+
+def _require_place(offset: int, x: Tensor, width: int | None = None) -> None:
+    if offset < 0:
+        raise ValueError(f"expected an offset of 0 or more, got {offset}; it counts positions")
+    if width not in (None, x.shape[-1]):
+        raise ValueError(f"expected vectors of dimension {width}, got {tuple(x.shape)}")
 
 
 def sinusoidal_table(
@@ -88,11 +103,13 @@ def shift_matrix(
         cos w(pos + k) = -sin(wk) sin(w pos) + cos(wk) cos(w pos)
 
     Shapes: returns (d_model, d_model) in float64; for rows of a table, `table @ M_k.T`.
-    Errors: ValueError for an odd d_model, whose last sine has no cosine to rotate with.
+    Errors: ValueError for an odd d_model, whose last sine has no cosine to rotate with, or a base
+        not above 0.
     Source: Attention Is All You Need, section 3.5.
     """
-    if d_model % 2:
-        raise ValueError(f"expected an even d_model, got {d_model}: M_k rotates pairs of entries")
+    if d_model % 2 or not base > 0:
+        got = f"{d_model} and {base}: M_k rotates pairs of entries"
+        raise ValueError(f"expected an even d_model and a base above 0, got {got}")
     angle = k / base ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)  # (pairs,)
     sin, cos = angle.sin(), angle.cos()
     blocks = torch.stack((cos, sin, -sin, cos), dim=-1).view(-1, 2, 2)
@@ -108,7 +125,7 @@ class _Tabled(Positions):
         super().__init__()
         self.width, self.base = width, base
         # A buffer moves with .to(); it is not saved, for it can be computed again.
-        table = self._make_table(max_length).to(torch.get_default_dtype())
+        table = self._make_table(min(max_length, FIRST_ROWS)).to(torch.get_default_dtype())
         self.register_buffer("table", table, persistent=False)
 
     def _make_table(self, n_positions: int) -> Tensor:
@@ -127,6 +144,7 @@ class _Tabled(Positions):
         return self
 
     def _rows(self, x: Tensor, offset: int) -> Tensor:
+        _require_place(offset, x, self.width)
         end = offset + x.shape[-2]
         if end > len(self.table):
             table = self._make_table(2 * end).to(self.table.dtype)
@@ -153,7 +171,7 @@ class Sinusoidal(_Tabled):
 class Learned(Positions):
     """Add a vector that is learned for each position; beyond `max_length` there is none.
 
-    Errors: ValueError for a position beyond max_length.
+    Errors: ValueError for a position beyond max_length or below 0, or vectors of another dimension.
     Source: Gehring et al. 2017; Attention Is All You Need, section 3.5 and table 3, row E.
     """
 
@@ -166,6 +184,7 @@ class Learned(Positions):
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_model"]:
         """x + the learned row of each position."""
+        _require_place(offset, x, self.weight.shape[1])
         end = offset + x.shape[-2]
         if end > len(self.weight):
             raise ValueError(
@@ -202,6 +221,11 @@ class Rotary(_Tabled):
         rows = self._rows(x, offset)  # (time, d_k / 2, 2)
         rows = rows.to(torch.promote_types(rows.dtype, x.dtype))  # no complex half precision
         pairs = x.to(rows.dtype).unflatten(-1, (-1, 2))  # (*batch, time, d_k / 2, 2)
+        places = (*pairs.stride()[:-1], pairs.storage_offset())
+        if pairs.stride(-1) != 1 or any(
+            place % 2 for place in places
+        ):  # not as complex numbers lie
+            pairs = pairs.clone(memory_format=torch.contiguous_format)
         turned = torch.view_as_complex(pairs) * torch.view_as_complex(rows)
         return torch.view_as_real(turned).flatten(-2).to(x.dtype)  # (*batch, time, d_k)
 
@@ -214,7 +238,12 @@ class ALiBi(Positions):
     Under a causal mask |i - j| is i - j, as in the paper; without one, in an encoder, both
     directions count alike.
 
-    Source: Press et al. 2022, section 3.
+    The formula is the paper's for every number of heads. Where n_heads is no power of two, the
+    authors' code has other slopes: with m the power of two below, those of m heads, then the first,
+    third, fifth, ... of 2m heads. A model trained with one set needs that set.
+
+    Errors: ValueError for n_heads below 1, and for fewer keys than queries.
+    Source: Press et al. 2022, section 3; get_slopes in their code, fairseq/models/transformer.py.
     """
 
     in_attention = True
@@ -222,11 +251,14 @@ class ALiBi(Positions):
 
     def __init__(self, n_heads: int):
         super().__init__()
+        if n_heads < 1:
+            raise ValueError(f"expected one head or more, got n_heads={n_heads}")
         slopes = 2.0 ** (-8.0 * torch.arange(1, n_heads + 1) / n_heads)
         self.register_buffer("slopes", slopes, persistent=False)
 
     def bias(self, n_queries: int, n_keys: int) -> Float[Tensor, "heads query key"]:
         """-slope_h |i - j|, the queries being the last of the keys."""
+        super().bias(n_queries, n_keys)
         key = torch.arange(n_keys, device=self.slopes.device)
         query = key[n_keys - n_queries :]
         distance = (query[:, None] - key).abs()  # (query, key)

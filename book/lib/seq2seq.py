@@ -59,7 +59,7 @@ class Encoder(nn.Module):
 
     Returns every state, zero at padding, and each sequence's last one, taken at its true length:
     a sequence gets the same states alone and in a padded batch.
-    Errors: ValueError for a length below 1 or beyond the source.
+    Errors: ValueError for a length below 1 or beyond the source, or another number of lengths.
     Source: Sutskever et al. 2014, section 2.
     """
 
@@ -72,6 +72,9 @@ class Encoder(nn.Module):
     def forward(
         self, source: Int[Tensor, "batch source_time"], source_lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch source_time d_hidden"], Float[Tensor, "batch d_hidden"]]:
+        if source_lengths.shape != source.shape[:1]:  # one for two rows would be broadcast
+            wanted = f"one length for each of {len(source)} sequences"
+            raise ValueError(f"expected {wanted}, got shape {tuple(source_lengths.shape)}")
         real = real_positions(source_lengths, source.shape[1])
         projected = self.cell.input_map(self.embedding(source))  # (batch, source_time, 3 d_hidden)
         h = projected.new_zeros(len(source), self.d_hidden)

@@ -30,10 +30,13 @@ class SubwordVocabulary(Vocabulary):
         tokenizers = _tokenizers()
         try:
             self._tokenizer = tokenizers.Tokenizer.from_str(tokenizer)
+            self._tokenizer.encode(["\uffff"], is_pretokenized=True)  # an unknown one needs UNK
         except Exception as error:  # the package raises no narrower class
             raise ValueError(f"expected a tokenizer that tokenizers wrote, got: {error}") from error
-        size = self._tokenizer.get_vocab_size()
-        self.tokens = tuple(self._tokenizer.id_to_token(i) for i in range(size))
+        number_of = self._tokenizer.get_vocab()
+        self.tokens = tuple(sorted(number_of, key=number_of.__getitem__))
+        if sorted(number_of.values()) != list(range(len(number_of))):
+            raise ValueError("expected pieces with the numbers 0, 1, 2 ..., got gaps or doubles")
         if self.tokens[: len(SPECIAL)] != SPECIAL:
             got = self.tokens[: len(SPECIAL)]
             raise ValueError(f"expected the numbers 0 to 3 to be {SPECIAL}, got {got}")
@@ -45,25 +48,30 @@ class SubwordVocabulary(Vocabulary):
     ) -> "SubwordVocabulary":
         """Learn at most `size` pieces, the special tokens among them, from sentences as tokens.
 
-        Errors: ValueError for a size that has no room for the letters, for no sentences, and for
-        text that is not yet split into tokens.
+        Errors: ValueError for a size that has no room for the letters, for no sentences or no
+        letters, and for text that is not yet split into tokens.
         Source: Sennrich et al. 2016.
         """
         tokenizers = _tokenizers()
-        sentences = [" ".join(cls._cut(sentence)) for sentence in sentences]
-        if not sentences:
-            raise ValueError("expected at least one sentence to learn sub-words from, got none")
+        texts = [" ".join(cls._cut(sentence)) for sentence in sentences]
+        # Of more pieces than letters and merges none comes; the package makes room for all at once.
+        most = len(SPECIAL) + 3 * sum(map(len, {word for text in texts for word in text.split()}))
+        if most == len(SPECIAL) or size < len(SPECIAL):
+            raise ValueError(
+                "expected at least one sentence with letters to learn sub-words from and a size "
+                f"from {len(SPECIAL)}, got {len(texts)} sentences and a size of {size}"
+            )
         tokenizer = tokenizers.Tokenizer(
             tokenizers.models.BPE(unk_token=SPECIAL[UNK], end_of_word_suffix=END)
         )
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
         trainer = tokenizers.trainers.BpeTrainer(
-            vocab_size=size,
+            vocab_size=min(size, most),
             special_tokens=list(SPECIAL),
             end_of_word_suffix=END,
             show_progress=False,
         )
-        tokenizer.train_from_iterator(sentences, trainer)
+        tokenizer.train_from_iterator(texts, trainer)
         vocabulary = cls(tokenizer.to_str())
         if len(vocabulary) > size:
             raise ValueError(
@@ -122,12 +130,15 @@ def vocabulary_from_json(text: str) -> Vocabulary:
 
     Errors: ValueError for other text.
     """
-    kept = json.loads(text)
-    if isinstance(kept, dict) and "tokenizer" in kept:
+    try:
+        kept = json.loads(text)
+    except (TypeError, RecursionError, ValueError):
+        kept = None
+    if isinstance(kept, dict) and isinstance(kept.get("tokenizer"), str):
         return SubwordVocabulary(kept["tokenizer"])
-    if isinstance(kept, dict) and "words" in kept:
+    if isinstance(kept, dict) and isinstance(kept.get("words"), list):
         return Vocabulary(kept["words"])
-    raise ValueError(f"expected what vocabulary_to_json wrote, got {text[:60]!r}")
+    raise ValueError(f"expected what vocabulary_to_json wrote, got {str(text)[:60]!r}")
 
 
 def _tokenizers():

@@ -102,7 +102,10 @@ def token_loss(
     loss = -sum over real positions of log softmax(logits)[target] / number of real positions
 
     A batch without a real token gives 0. With reduction "sum" nothing is divided.
+
+    Errors: ValueError for targets of another shape or outside the vocabulary.
     """
+    _require_targets(logits, target_out)
     total = F.cross_entropy(
         logits.flatten(0, 1), target_out.flatten(), ignore_index=PAD, reduction="sum"
     )
@@ -122,16 +125,33 @@ def label_smoothed_loss(
 
     With smoothing 0 it is `token_loss`. A batch without a real token gives 0.
 
-    Errors: ValueError for a smoothing outside 0 to 1.
+    Errors: ValueError for a smoothing outside 0 to 1, and as `token_loss`.
     Source: Szegedy et al. 2016, section 7; Attention Is All You Need, section 5.4.
     """
     if not 0 <= smoothing < 1:
         raise ValueError(f"expected 0 <= smoothing < 1, got {smoothing}; the paper has 0.1")
+    _require_targets(logits, target_out)
     log_p = logits.log_softmax(dim=-1)  # (batch, target_time, vocab)
     on_target = -log_p.gather(-1, target_out.unsqueeze(-1)).squeeze(-1)  # (batch, target_time)
     everywhere = -log_p.mean(dim=-1)  # (batch, target_time)
     loss = (1 - smoothing) * on_target + smoothing * everywhere
     return _reduced(loss.masked_fill(target_out == PAD, 0.0).sum(), target_out, reduction)
+
+
+def _require_targets(logits: Tensor, target_out: Tensor) -> None:
+    if (
+        logits.dim() != 3
+        or target_out.shape != logits.shape[:-1]
+        or target_out.dtype != torch.int64
+    ):
+        got = f"{tuple(logits.shape)} and {tuple(target_out.shape)} of {target_out.dtype}"
+        wanted = "(batch, target_time, vocab) and targets (batch, target_time) of torch.int64"
+        raise ValueError(f"expected logits {wanted}, got {got}")
+    if target_out.device.type == "cpu" and target_out.numel():  # on a GPU looking takes long
+        least, most = target_out.min().item(), target_out.max().item()
+        if least < 0 or most >= logits.shape[-1]:
+            wanted = f"targets from 0 to {logits.shape[-1] - 1}"
+            raise ValueError(f"expected {wanted}, got {least} to {most}: another vocabulary's?")
 
 
 def _reduced(total: Tensor, target_out: Tensor, reduction: str) -> Tensor:
@@ -273,6 +293,8 @@ def train(
     for name, value in (("steps", steps), ("lr", lr), ("clip", clip), ("accumulate", accumulate)):
         if not value > 0:
             raise ValueError(f"expected {name} above 0, got {value}")
+    if not 0 <= start < steps:
+        raise ValueError(f"expected a start from 0 to {steps - 1}, got {start}: a step is left")
     if optimizer is None:
         optimizer = torch.optim.Adam(model.parameters(), fused=True)
     losses: list[Tensor] = []

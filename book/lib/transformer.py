@@ -75,9 +75,11 @@ class Config:
         choices = (("norm", PLACEMENTS), ("positions", SCHEMES), ("activation", ACTIVATIONS))
         for name, allowed in choices:
             choice = getattr(self, name)
-            if choice not in allowed:
+            if choice not in tuple(allowed):
                 raise ValueError(f"expected {name} out of {', '.join(allowed)}, got {choice!r}")
-        if not 0 <= self.dropout < 1:
+        if not isinstance(self.tied, bool):
+            raise ValueError(f"expected tied to be True or False, got {self.tied!r}")
+        if not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
             raise ValueError(
                 f"expected a dropout of at least 0 and below 1, got {self.dropout!r}; "
                 "it is the fraction of entries set to 0"
@@ -278,6 +280,12 @@ def _projection(embedding: Embedding, config: Config) -> nn.Module:
     return nn.Linear(config.d_model, len(embedding.weight), bias=False)
 
 
+def _require_one_each(lengths: Tensor, tokens: Tensor) -> None:
+    if lengths.shape != tokens.shape[:1]:  # one for two rows would be broadcast
+        got = f"lengths of shape {tuple(lengths.shape)}"
+        raise ValueError(f"expected one length for each of {len(tokens)} sequences, got {got}")
+
+
 class Transformer(nn.Module):
     """Read a source, write a target: the encoder and the decoder between embedding and projection.
 
@@ -304,8 +312,11 @@ class Transformer(nn.Module):
     ) -> tuple[Float[Tensor, "batch source_time d_model"], Bool[Tensor, "batch 1 source_time"]]:
         """Return the memory, and the mask that hides the source's padding.
 
+        A length of 0 hides the whole sequence, one beyond source_time nothing.
+        Errors: ValueError unless there is one length for each sequence, a whole number.
         Source: Attention Is All You Need, section 3.1.
         """
+        _require_one_each(source_lengths, source)
         mask = padding_mask(source_lengths, source.shape[1])
         return self.encoder(self.source_embedding(source), mask), mask
 
@@ -337,7 +348,9 @@ class Transformer(nn.Module):
 
         Shapes: as in `forward`; target_lengths (batch). Returns (tokens, vocab), where tokens is
             the sum of target_lengths.
+        Errors: ValueError unless there is one length for each sequence, a whole number.
         """
+        _require_one_each(target_lengths, target_in)
         real_source = padding_mask(source_lengths, source.shape[1])[:, 0]  # (batch, source_time)
         real_target = padding_mask(target_lengths, target_in.shape[1])[:, 0]  # (batch, target_time)
         with (

@@ -36,6 +36,7 @@ UNITS = (
 )
 # Left out: the first of each month, an ordinal in some languages.
 DATES = [d for n in range(50 * 365) if (d := date(2000, 1, 1) + timedelta(days=n)).day > 1]
+MOST_PAIRS, MOST_ITEMS = 1_000_000, 100
 HELD_OUT = 10  # one number in so many is held out for each noun, for the compositional test
 Phrase = Callable[[int, str, str], str]  # from a number, a noun's code and a locale
 
@@ -65,12 +66,15 @@ def translation_pairs(
 
     Args: how many pairs; the seed that fixes them all; a locale that both Babel and num2words
     know, such as "fr", "de", "es" or "fr_CH".
-    Errors: ValueError for an unknown locale, or for more sentences than can be made.
+    Errors: ValueError for an unknown locale, for more sentences than can be made, for more than a
+    million, and for max_items above 100.
     Source: ours, from CLDR and num2words.
     """
-    if min(n_train, n_test) < 0 or max_items < 1:
+    counts_fit = min(n_train, n_test) >= 0 and n_train + n_test <= MOST_PAIRS
+    if not counts_fit or not 1 <= max_items <= MOST_ITEMS:
         got = f"n_train {n_train}, n_test {n_test}, max_items {max_items}"
-        raise ValueError(f"expected counts of at least 0 and at least one item, got {got}")
+        wanted = f"counts of at least 0, of {MOST_PAIRS:,} in all, and 1 to {MOST_ITEMS} items"
+        raise ValueError(f"expected {wanted}, got {got}")
     tables, dates = _items(locale)
     rng = random.Random(seed)
     if compositional:
@@ -88,20 +92,27 @@ def _sentences(
 ) -> list[Pair]:
     """Draw different sentences, each kind of item equally often."""
     pairs: dict[tuple[str, ...], tuple[str, ...]] = {}  # from source to target, in order
-    for _ in range(20 * count):
+    drawn: set[tuple[_Item, ...]] = set()
+    n_items = sum(map(len, kinds))
+    enough = count <= sum(n_items**n for n in range(1, max_items + 1))
+    for _ in range(20 * count * enough):
         if len(pairs) == count:
             break
-        items = [rng.choice(rng.choice(kinds)) for _ in range(rng.randint(1, max_items))]
+        items = tuple(rng.choice(rng.choice(kinds)) for _ in range(rng.randint(1, max_items)))
+        if items in drawn:
+            continue
+        drawn.add(items)
         source, target = zip(*items, strict=True)
         english = tokenise(format_list(source, locale="en"))
         pairs[english] = tokenise(format_list(target, locale=locale))
     if len(pairs) < count:
         fix = "ask for fewer sentences or raise max_items"
         message = f"expected to find {count} different sentences of at most {max_items} items"
-        raise ValueError(f"{message}, got {len(pairs)} in {20 * count} draws; {fix}")
-    drawn = [Pair(*pair) for pair in pairs.items()]
-    rng.shuffle(drawn)  # short sentences run out, so there are fewer among the last ones
-    return drawn
+        got = f"{len(pairs)} in {20 * count} draws" if enough else f"only {n_items} items to list"
+        raise ValueError(f"{message}, got {got}; {fix}")
+    found = [Pair(*pair) for pair in pairs.items()]
+    rng.shuffle(found)  # short sentences run out, so there are fewer among the last ones
+    return found
 
 
 def _split(table: list[list[_Item]]) -> tuple[list[_Item], list[_Item]]:

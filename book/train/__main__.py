@@ -7,24 +7,33 @@ run was stopped, whether by Ctrl-C or by a power cut.
 `torchrun --standalone --nproc-per-node=2 -m train`, with the same options, splits every batch among
 two processes. With `--max-restarts=3` they go on by themselves after one of them was killed.
 
-`train.options` reads the command line, `train.corpus` the sentences; `train.run` trains, beside the
-other processes of `train.ranks`, and `train.report` says how well. The model and its loop are
-those of `lib`.
+`train.options` reads the command line, `train.corpus` the sentences; `train.run` trains on what
+`train.machine` offers, beside the other processes of `train.ranks`, and `train.report` says how
+well. `train.folder` locks the folder where all is kept, `train.losses` writes the losses. The model
+and its loop are those of `lib`.
 """
 
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
 from tqdm import tqdm
 
 from lib.checkpoints import write_whole
-from train.options import parse
+from train.folder import STATE, SUMMARY, locked
+from train.options import parse, settle
 from train.ranks import Ranks, joined
 from train.report import facts, summarise, table
-from train.run import STATE, SUMMARY, prepare
+from train.run import prepare
+
+PATIENCE = 10.0  # seconds that a run, started again by torchrun, waits for itself to end
+TOO_LITTLE_MEMORY = (
+    "the memory is too small; begin again with a lower --max-tokens and a higher --accumulate, "
+    "or with a smaller model"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,23 +49,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
     """Train and score; return what `main` does, and what is to be told of an end before the end."""
     given = parse(arguments)
+    folder = Path(settle(given).out)
     run = None
     try:
-        run = prepare(given, ranks)
-        tqdm.write(table(facts(run)))
-        if run.step:
-            tqdm.write(f"Going on after update {run.step:,}.")
-        if run.ranks_before != ranks.world:
-            tqdm.write(
-                f"Processes: {ranks.world}, before {run.ranks_before}. The batches stay the same; "
-                "dropout draws other random numbers."
-            )
-        if run.step < run.steps:
-            run.learn()
-        if ranks.rank == 0:
-            text = summarise(run)
-            write_whole(run.out / SUMMARY, lambda part: part.write_text(text, encoding="utf-8"))
-            tqdm.write("\n" + text)
+        with ExitStack() as stack:
+
+            def lock() -> None:  # until the stack ends
+                if ranks.rank == 0:
+                    stack.enter_context(locked(folder, PATIENCE if ranks.restarted else 0.0))
+
+            ranks.agree(lock)
+            run = prepare(given, ranks)
+            tqdm.write(table(facts(run)))
+            for notice in run.notices:
+                tqdm.write(notice)
+            if run.step:
+                tqdm.write(f"Going on after update {run.step:,}.")
+            if run.ranks_before != ranks.world:
+                tqdm.write(
+                    f"Processes: {ranks.world}, before {run.ranks_before}. The batches stay the "
+                    "same; dropout draws other random numbers."
+                )
+            if run.step < run.steps:
+                run.learn()
+            if ranks.rank == 0:
+                text = summarise(run)
+                write_whole(run.out / SUMMARY, lambda part: part.write_text(text, encoding="utf-8"))
+                tqdm.write("\n" + text)
         return 0, ""
     except KeyboardInterrupt:
         if run is None or not (run.out / STATE).exists():
@@ -65,22 +84,24 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
             f"Stopped after {run.kept:,} of {run.steps:,} updates; all is kept in "
             f"{run.out / STATE}.\nGo on with: {_again(run.out, ranks.here)}"
         )
-    except torch.OutOfMemoryError:
-        message = (
-            "the memory of the GPU is too small; "
-            "begin again with a lower --max-tokens and a higher --accumulate"
-        )
+    except (MemoryError, torch.OutOfMemoryError):
+        message = TOO_LITTLE_MEMORY
     except (ValueError, OSError, FloatingPointError, ModuleNotFoundError) as error:
         message = str(error)
+        if isinstance(error, OSError) and run is not None and (run.out / STATE).exists():
+            message += f"; {run.kept:,} of {run.steps:,} updates are kept: go on with --resume"
         if run is not None and ranks.rank:
             message = f"process {ranks.rank}: {message}"
     except RuntimeError as error:
-        if not ranks.lost(error):
+        if "can't allocate memory" in str(error):  # so torch says it of the processor's memory
+            message = TOO_LITTLE_MEMORY
+        elif ranks.lost(error):
+            message = (
+                f"process {ranks.rank} lost its connection to another process, which has ended or "
+                "does not answer; torchrun's report names the one that failed first"
+            )
+        else:
             raise
-        message = (
-            f"process {ranks.rank} lost its connection to another process, which has ended or does "
-            "not answer; torchrun's report names the one that failed first"
-        )
     return 1, f"error: {message}"
 
 

@@ -3,8 +3,10 @@
 import argparse
 import hashlib
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lib.data import Pair, Vocabulary, read_parallel
 from lib.subword import SubwordVocabulary
@@ -18,18 +20,24 @@ VALIDATION = ("val", "valid", "dev")  # names that a validation file may have
 class Corpus:
     """Sentence pairs for training, validation and the final score.
 
-    `tests` has a list of pairs for each name; `left_out` counts training pairs that were too long.
+    `tests` has a list of pairs for each name; `left_out` are training pairs that were too long.
     """
 
     train: list[Pair]
     valid: list[Pair]
     tests: dict[str, list[Pair]]
-    left_out: int
+    left_out: list[Pair]
 
-    def fingerprint(self) -> str:
-        """A short text that changes when a training sentence does."""
-        text = "".join(repr(tuple(pair)) for pair in self.train)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+    def fingerprints(self) -> dict[str, str]:
+        """For each use, a short text that changes when one of its sentences does."""
+        named = [pair for name, pairs in self.tests.items() for pair in ((name,), *pairs)]
+        uses = {
+            "training": self.train,
+            "left-out": self.left_out,
+            "validation": self.valid,
+            "test": named,
+        }
+        return {use: _fingerprint(map(tuple, pairs)) for use, pairs in uses.items()}
 
 
 def read_corpus(options: argparse.Namespace) -> Corpus:
@@ -65,26 +73,42 @@ def read_corpus(options: argparse.Namespace) -> Corpus:
         raise ValueError("\n".join(faults))
     if valid is None:
         train, valid = _hold_out(train)
-    fitting = [pair for pair in train if max(map(len, pair)) <= options.max_length]
+    sides: tuple[list[Pair], list[Pair]] = [], []  # that are too long, and that fit
+    for pair in train:
+        sides[max(map(len, pair)) <= options.max_length].append(pair)
+    left_out, fitting = sides
     if not fitting:
         raise ValueError(
             f"expected training sentences of at most {options.max_length} tokens, all are longer; "
             "raise --max-length"
         )
-    return Corpus(fitting, valid, tests or {"validation": valid}, len(train) - len(fitting))
+    return Corpus(fitting, valid, tests or {"validation": valid}, left_out)
 
 
 def make_vocabularies(
     train: list[Pair], options: argparse.Namespace
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Collect the words or sub-words of both sides, or one vocabulary of both together."""
+    """Collect the words or sub-words of both sides, or one vocabulary of both together.
+
+    Errors: ValueError for more sub-words than letters, and as `SubwordVocabulary.from_sentences`.
+    """
     sources, targets = ([pair[side] for pair in train] for side in (0, 1))
     sides = [sources + targets] if options.share else [sources, targets]
     if options.subword:
+        letters = min(sum(len(word) for words in side for word in words) for side in sides)
+        if options.subword > letters:  # the package asks for memory for as many, and aborts
+            raise ValueError(
+                f"expected --subword of at most {letters:,}, the letters of the training text, "
+                f"got {options.subword:,}"
+            )
         made = [SubwordVocabulary.from_sentences(side, options.subword) for side in sides]
     else:
         made = [Vocabulary.from_sentences(side, options.min_count) for side in sides]
     return made[0], made[-1]
+
+
+def _fingerprint(parts: Iterable[Any]) -> str:
+    return hashlib.sha256("".join(map(repr, parts)).encode()).hexdigest()[:16]
 
 
 def _find(folder: Path, source: str, target: str) -> dict[str, list[Path]]:

@@ -18,22 +18,31 @@ SIZES = {
     "base": dict(zip(_SIZED, (6, 512, 8, 2048, 0.1, 8192, 20), strict=True)),
     "big": dict(zip(_SIZED, (6, 1024, 16, 4096, 0.3, 8192, 20), strict=True)),
 }
+HUGE = 2**63  # what torch counts to
 # A resumed run is the same run: only what does not change its weights may be told again.
 FREE = {"resume", "out", "device", "threads", "save_every", "beam", "alpha"}
+# Where the sentences are. A run is fixed by the sentences themselves.
+PLACES = {"data", "source", "target", "train", "valid", "test"}
 
 
-def _number(kind: type, least: int | float, below: int | float = inf) -> Callable[[str], Any]:
-    """A reader of numbers from `least` to just under `below`, for argparse."""
-    wanted = f"{'a whole number' if kind is int else 'a number'} of at least {least}"
-    if below < inf:
+def _number(
+    kind: type, least: int | float, below: int | float | None = None, *, above: bool = False
+) -> Callable[[str], Any]:
+    """A reader of numbers from `least`, or above it, to just under `below`, for argparse."""
+    wanted = f"{'a whole number' if kind is int else 'a number'} "
+    wanted += f"above {least}" if above else f"of at least {least}"
+    if below:
         wanted += f" and below {below}"
+    end = below or (HUGE if kind is int else inf)
 
     def read(text: str) -> Any:
+        fault = ""
         with suppress(ValueError):
             number = kind(text)
-            if least <= number < below:
+            if least <= number < end and not (above and number == least):
                 return number
-        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}")
+            fault = ", which is too large" if number >= end else ""
+        raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}{fault}")
 
     return read
 
@@ -47,7 +56,8 @@ def _option(text: str, default: Any = None, **settings: Any) -> tuple[Any, dict[
     return default, settings | {"help": text}
 
 
-_COUNT, _RATE, _SHARE = _number(int, 1), _number(float, 0.0), _number(float, 0.0, 1)
+_COUNT, _SHARE = _number(int, 1), _number(float, 0.0, 1)
+_RATE, _SPAN = _number(float, 0, above=True), _number(float, 0.0)
 _FILES: dict[str, Any] = {"nargs": "+", "metavar": "FILE"}
 _YES_OR_NO = argparse.BooleanOptionalAction
 _SCHEDULES, _PRECISIONS = ("cosine", "paper", "constant"), ("auto", "float32", "bfloat16")
@@ -88,7 +98,7 @@ _OPTIONS = {
         "accumulate": _option("batches that make one update", 1, type=_COUNT),
         "epochs": _option("times through the data", type=_COUNT),
         "steps": _option("updates, instead of epochs", type=_COUNT),
-        "seed": _option("of parameters, dropout and order", 0, type=_number(int, 0)),
+        "seed": _option("of parameters, dropout and order", 0, type=_number(int, 0, 2**32)),
     },
     "machine": {
         "precision": _option("auto: bfloat16 on GPU", "auto", choices=_PRECISIONS),
@@ -99,10 +109,10 @@ _OPTIONS = {
         "out": _option(
             "where checkpoints, losses and the summary go", "runs/translation", metavar="DIR"
         ),
-        "save_every": _option("0: after each update", 60.0, type=_RATE, metavar="SECONDS"),
+        "save_every": _option("0: after each update", 60.0, type=_SPAN, metavar="SECONDS"),
         "resume": _option("go on with the run in --out", False, action="store_true"),
         "beam": _option("of the final translations; 1 is greedy", 4, type=_COUNT),
-        "alpha": _option("length penalty of the beam", 0.6, type=_RATE),
+        "alpha": _option("length penalty of the beam", 0.6, type=_number(float, 0.0, 100)),
     },
 }
 DEFAULTS = {name: default for group in _OPTIONS.values() for name, (default, _) in group.items()}

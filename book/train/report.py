@@ -1,14 +1,14 @@
 """What `python -m train` tells: what it is about to train, and one summary at the end."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 
-from lib.checkpoints import load_model
 from lib.decoding import translate
 from lib.metrics import bleu, exact_match
-from train.run import BEST, LOSSES, Run, perplexity
+from train.folder import BEST, LOSSES
+from train.run import EXTRA_LENGTH, Run, perplexity
 
 EXAMPLES = 3
-EXTRA_LENGTH = 50  # the paper stops a translation at the source's length + 50
 
 
 def facts(run: Run) -> list[tuple[str, str]]:
@@ -16,7 +16,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
     o, c = run.options, run.corpus
     parameters = sum(p.numel() for p in run.model.parameters())
     layers = f"{o.layers}+{o.layers} layers, d_model {o.d_model}, {o.heads} heads, d_ff {o.d_ff}"
-    left = f", {c.left_out:,} too long ones left out" if c.left_out else ""
+    left = f", {len(c.left_out):,} too long ones left out" if c.left_out else ""
     vocabularies = "one vocabulary" if o.share else "vocabularies"
     together = f"{run.ranks.world} processes, " if run.ranks.world > 1 else ""
     machine = f"{together}{run.device.type if together else run.device}"
@@ -33,7 +33,10 @@ def facts(run: Run) -> list[tuple[str, str]]:
 
 
 def summarise(run: Run) -> str:
-    """Score the best parameters on the test sentences, and tell all in one piece."""
+    """Score the best parameters on the test sentences, and tell all in one piece.
+
+    Errors: ValueError for weights or losses in the folder that are not the run's own.
+    """
     o, p = run.options, run.progress
     epochs = run.steps * o.accumulate / run.stream.per_epoch
     tokens = epochs * sum(len(run.vocabs[1].encode(x.target)) + 1 for x in run.corpus.train)
@@ -44,7 +47,8 @@ def summarise(run: Run) -> str:
         ("validation", f"loss {p.best_loss:.3f}, {perplexity(p.best_loss)}"),
         ("", f"the best, after update {p.best_step:,}: these parameters are scored"),
     ]
-    model, *vocabs = load_model(run.out / BEST, run.device)
+    model, *vocabs = run.best()
+    run.log.check()
     beam = o.beam if o.beam > 1 else None
     how = f"beam {beam}, alpha {o.alpha}" if beam else "greedy"
     examples: list[str] = []
@@ -61,7 +65,9 @@ def summarise(run: Run) -> str:
         if not examples:
             shown = zip(pairs[:EXAMPLES], said, strict=False)
             examples = [f"  {' '.join(x.source)}\n  -> {' '.join(words)}\n" for x, words in shown]
-    rows += [("weights", str(run.out / BEST)), ("losses", str(run.out / LOSSES))]
+    rows.append(("run", f"fingerprint {run.fingerprint}, of its sentences, words and options"))
+    for name, path in (("weights", run.out / BEST), ("losses", run.out / LOSSES)):
+        rows += [(name, str(path)), ("", f"SHA-256 {sha256(path.read_bytes()).hexdigest()}")]
     return "\n".join([table(rows), "", *examples]).rstrip() + "\n"
 
 

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from lib.checkpoints import load_checkpoint, peek, save_checkpoint, save_model, write_whole
-from lib.data import BatchStream, batches
-from lib.notebook import best_device, seed_everything
+from lib.checkpoints import load_checkpoint, load_model, peek, save_checkpoint, save_model
+from lib.data import BatchStream, Vocabulary, batches
+from lib.notebook import seed_everything
 from lib.subword import vocabulary_from_json, vocabulary_to_json
 from lib.training import (
     Schedule,
@@ -35,11 +35,14 @@ from lib.training import (
 )
 from lib.transformer import Config, Transformer
 from train.corpus import make_vocabularies, read_corpus
-from train.options import FREE, settle
+from train.folder import BEST, LOSSES, STATE
+from train.losses import LossLog
+from train.machine import device, expect_memory, use_threads
+from train.options import DEFAULTS, FREE, PLACES, settle
 from train.ranks import Ranks
 
-STATE, BEST, LOSSES, SUMMARY = "last.pt", "best.safetensors", "losses.jsonl", "summary.txt"
 VALIDATION_BATCH = 100  # sentences
+EXTRA_LENGTH = 50  # the paper stops a translation at the source's length + 50
 FLUSH_EVERY = 100  # updates
 ALONE = Ranks()
 
@@ -54,50 +57,15 @@ class Progress:
     best_step: int = 0
 
 
-class LossLog:
-    """The losses of a run in a file, one JSON object a line; a resumed run goes on writing it.
-
-    Args: `keep`, the updates that the run has behind it; lines of later ones are dropped, and so
-    is a last line that a killed process left half written. Without a path nothing is written.
-    """
-
-    def __init__(self, path: Path | None, keep: int = 0):
-        self._path = path or Path(os.devnull)
-        self._waiting: list[tuple[int, dict[str, float | Tensor]]] = []
-        if path is None:
-            return
-        lines = path.read_text(encoding="utf-8").splitlines() if keep and path.exists() else []
-        kept = [line for line in lines if line.endswith("}") and json.loads(line)["step"] <= keep]
-        text = "".join(line + "\n" for line in kept)
-        write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
-
-    def add(self, step: int, **values: float | Tensor) -> None:
-        """Remember some values; a tensor is not read yet."""
-        self._waiting.append((step, values))
-
-    def flush(self) -> None:
-        """Write what is remembered: only here the processor waits for the GPU's numbers.
-
-        Errors: FloatingPointError for a loss that is not finite.
-        """
-        with self._path.open("a", encoding="utf-8") as stream:
-            for step, values in self._waiting:
-                entry = {"step": step} | {name: float(value) for name, value in values.items()}
-                if not math.isfinite(entry.get("loss", 0.0)):
-                    raise FloatingPointError(
-                        f"expected a finite loss, got {entry['loss']} in update {step}: "
-                        "lower --lr, or warm up longer"
-                    )
-                stream.write(json.dumps(entry) + "\n")
-        self._waiting = []
-
-
 class Run:
     """One training run: data, model, optimiser and place, new or taken from a checkpoint.
 
     Args: options as `settle` fills them; `kept`, what the checkpoint to resume from tells; `ranks`,
     the processes that train together. What is done in step with them says so below.
-    Errors: ValueError for files, sizes or options that do not fit.
+    Errors: ValueError for files, sizes or options that do not fit; OSError.
+
+    fingerprint  a short text that is another one for other sentences, words or options
+    notices      what was missing of a run that goes on
     """
 
     def __init__(
@@ -109,29 +77,33 @@ class Run:
         o = self.options = options
         self.ranks = ranks
         self.out = Path(o.out)
+        self.notices: list[str] = []
         seed_everything(o.seed)
-        torch.set_num_threads(o.threads)
         ranks.agree(partial(self._read, kept))
         # The package that learns sub-words numbers them in another order each time.
         self.vocabs = ranks.gather(self.vocabs)[0]
+        self.fingerprint = (kept or {}).get("run") or self._fingerprint()
         ranks.agree(partial(self._build, kept))
+        self.progress = ranks.gather(self.progress)[0]  # rank 0 has looked at the weights
         ranks.expect_same(self._digest())
 
     def _read(self, kept: dict[str, Any] | None) -> None:
         """The device, the sentences and what their words are numbered by."""
         o = self.options
-        self.device = _device(self.ranks.device(o.device))
+        use_threads(o.threads)
+        self.device = device(self.ranks.device(o.device))
         bf16 = {"auto": self.device.type == "cuda", "bfloat16": True, "float32": False}
         self.autocast = torch.bfloat16 if bf16[o.precision] else None
         self.loss = partial(teacher_forcing, autocast=self.autocast)
         self.corpus = read_corpus(o)
-        self.fingerprint = self.corpus.fingerprint()
-        if kept and kept["fingerprint"] != self.fingerprint:
-            raise ValueError(
-                "expected the training sentences that the run began with, got others; "
-                "put the old files back, or begin a new run"
-            )
+        self.sentences = now = self.corpus.fingerprints()
         if kept:
+            before = _sentences(kept)
+            if changed := [use for use in before if before[use] != now.get(use)]:
+                raise ValueError(
+                    f"expected the {' and '.join(changed)} sentences that the run began with, got "
+                    "others; put the old files back, or begin a new run"
+                )
             self.vocabs = tuple(map(vocabulary_from_json, kept["vocabularies"]))
         else:
             self.vocabs = make_vocabularies(self.corpus.train, o)
@@ -139,13 +111,16 @@ class Run:
     def _build(self, kept: dict[str, Any] | None) -> None:
         """The model and all that is needed to train it, in the state of the checkpoint."""
         o, ranks = self.options, self.ranks
-        self.model = Transformer(self._config()).to(self.device)
+        config = self._config()
+        expect_memory(config, self.device, ranks.here)
+        self.model = Transformer(config).to(self.device)
         self.optimizer = paper_adam(self.model)
         self.state = (self.out / STATE, self.model, self.optimizer)  # a file, and what it keeps
         bounds = {"max_tokens": o.max_tokens, "batch_size": o.batch_size}
         self.stream = BatchStream(self.corpus.train, *self.vocabs, **bounds, seed=o.seed)
         self.steps = o.steps or math.ceil(o.epochs * self.stream.per_epoch / o.accumulate)
         self.schedule = self._schedule()
+        self._expect_sensible(config, new=kept is None)
         self.step, self.progress, self.stopping = 0, Progress(), False
         if kept:
             self.step, _ = load_checkpoint(*self.state, stream=self.stream)
@@ -154,13 +129,100 @@ class Run:
         self.ranks_before = (len(states) or 1) if kept else ranks.world
         ranks.set_generators(o.seed, self.step, states, self.device)
         self.kept, self.saved = self.step, time.monotonic()  # updates in the checkpoint, and when
-        self.log = LossLog(None if ranks.rank else self.out / LOSSES, keep=self.step)
+        path = None if ranks.rank else self.out / LOSSES
+        losses = kept.get("losses") if kept else None
+        if kept and ranks.rank == 0:
+            self._look_at_best()
+        self.log = LossLog(path, self.fingerprint, keep=self.step, told=losses)
+        self.notices += [self.log.notice] if self.log.notice else []
+
+    def _fingerprint(self) -> str:
+        options = {n: value for n, value in _fixed(self.options).items() if n not in PLACES}
+        vocabularies = [vocabulary_to_json(vocab) for vocab in self.vocabs]
+        told = json.dumps([self.sentences, vocabularies, options], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def _digest(self) -> str:
         """A short text that is another one for another run, or another place in it."""
-        vocabularies = [vocab.tokens for vocab in self.vocabs]
-        told = (_fixed(self.options), self.fingerprint, vocabularies, self.step, self.progress)
+        told = (self.fingerprint, self._fingerprint(), self.step, self.progress)
         return hashlib.sha256(repr(told).encode()).hexdigest()
+
+    def _expect_sensible(self, config: Config, *, new: bool) -> None:
+        """Check what would be refused only later, when hours are lost."""
+        o, c = self.options, self.corpus
+        if o.beam > len(self.vocabs[1]):
+            raise ValueError(
+                f"expected --beam of at most {len(self.vocabs[1]):,}, the target's vocabulary, "
+                f"got {o.beam:,}"
+            )
+        if new and o.accumulate > self.stream.per_epoch:
+            raise ValueError(
+                f"expected --accumulate of at most {self.stream.per_epoch:,}, the batches of an "
+                f"epoch, got {o.accumulate:,}"
+            )
+        if not new or o.positions != "learned":
+            return
+        sentences = [pair for pairs in (c.train, c.valid, *c.tests.values()) for pair in pairs]
+        longest = max(
+            len(vocab.encode(side))
+            for pair in sentences
+            for vocab, side in zip(self.vocabs, pair, strict=True)
+        )
+        most = config.max_length - EXTRA_LENGTH
+        if longest > most:
+            raise ValueError(
+                f"expected sentences of at most {most} tokens for --positions learned, got one of "
+                f"{longest}; leave it out, or choose other positions"
+            )
+
+    def _look_at_best(self) -> None:
+        """If the best parameters so far are not there, let the next validation make others.
+
+        Errors: ValueError for the weights of another run, which must not be overwritten.
+        """
+        if self.step < self.steps and (fault := self._fault_of_best()):
+            self.notices.append(f"{fault}. The next validation makes them anew.")
+            self.progress.best_loss, self.progress.best_step = math.inf, 0
+
+    def _fault_of_best(self) -> str:
+        """What is wrong with the best parameters in the folder; nothing before there are any."""
+        path, wanted = self.out / BEST, self._about()
+        if math.isinf(self.progress.best_loss):
+            return ""
+        if not path.exists():
+            return f"{path} is gone"
+        try:
+            found = peek(path)
+        except ValueError as error:
+            return str(error)
+        if found.get("run", self.fingerprint) != self.fingerprint:
+            raise ValueError(
+                f"expected the weights of this run in {path}, got those of another one, with the "
+                f"fingerprint {found['run']} and not {self.fingerprint}; move them away"
+            )
+        if {"run": self.fingerprint} | found != wanted:
+            after = f"update {wanted['step']:,}, with a loss of {wanted['validation_loss']:.4g}"
+            return f"{path}: expected the weights after {after}, got others"
+        return ""
+
+    def _about(self) -> dict[str, Any]:
+        """What is told beside the best parameters."""
+        p = self.progress
+        return {"run": self.fingerprint, "step": p.best_step, "validation_loss": p.best_loss}
+
+    def best(self) -> tuple[Transformer, Vocabulary, Vocabulary]:
+        """The model with the best parameters, as `load_model` gives it.
+
+        Errors: ValueError for weights that are damaged, or not the run's own best ones.
+        """
+        if math.isinf(self.progress.best_loss):
+            raise ValueError(
+                "expected a finite validation loss, got none in the whole run; begin another run "
+                "with a lower --lr"
+            )
+        if fault := self._fault_of_best():
+            raise ValueError(f"{fault}; put the run's own file back, or train in another folder")
+        return load_model(self.out / BEST, self.device)
 
     def _config(self) -> Config:
         o, (source, target) = self.options, self.vocabs
@@ -184,7 +246,9 @@ class Run:
         self.saved = now
         told = {
             "options": vars(self.options),
-            "fingerprint": self.fingerprint,
+            "run": self.fingerprint,
+            "data": self.sentences,
+            "losses": self.log.told(),
             "vocabularies": [vocabulary_to_json(vocab) for vocab in self.vocabs],
             "progress": asdict(self.progress),
             "launch": self.ranks.launch,
@@ -207,9 +271,8 @@ class Run:
         best = loss < self.progress.best_loss
         if best:
             self.progress.best_loss, self.progress.best_step = loss, self.step
-            about = {"step": self.step, "validation_loss": loss}
             if self.ranks.rank == 0:
-                save_model(self.out / BEST, self.model, *self.vocabs, about)
+                save_model(self.out / BEST, self.model, *self.vocabs, self._about())
         tqdm.write(
             f"update {self.step:,} of {self.steps:,}: validation loss {loss:.3f}, "
             f"{perplexity(loss)}{', the best so far' if best else ''}"
@@ -277,14 +340,19 @@ def _what_is_asked(
                 f"expected a run to resume in {options.out}, there is no {STATE}; "
                 "name its folder with --out, or begin one without --resume"
             )
-        kept = peek(state)
+        kept = _kept(state)
         told = {name: value for name, value in vars(given).items() if name in FREE}
         # `out` even if it was not told: the folder may have been copied or renamed since.
-        return argparse.Namespace(**kept["options"] | told | {"out": options.out}), kept
+        return argparse.Namespace(**DEFAULTS | kept["options"] | told | {"out": options.out}), kept
     if state.exists():
         raise ValueError(
             f"expected a new folder for a new run, but {options.out} holds one; "
             "go on with it by --resume, or name another folder with --out"
+        )
+    if (state.parent / BEST).exists():
+        raise ValueError(
+            f"expected a new folder for a new run, but {options.out} holds the weights of another, "
+            f"{BEST}, without its state; move them away, or name another folder with --out"
         )
     Path(options.out).mkdir(parents=True, exist_ok=True)
     options.threads = options.threads or torch.get_num_threads()
@@ -295,9 +363,25 @@ def _was_begun_by(ranks: Ranks, options: argparse.Namespace, state: Path) -> boo
     """Whether this state is that of the same start by torchrun, before it restarted the run."""
     if not (ranks.restarted and state.exists()):
         return False
-    kept = peek(state)
+    kept = _kept(state)
     same = all(kept["options"].get(name) == value for name, value in _fixed(options).items())
     return same and kept.get("launch") == ranks.launch
+
+
+def _kept(state: Path) -> dict[str, Any]:
+    """What a run has told in its checkpoint. Errors: ValueError for a checkpoint of none."""
+    kept = peek(state)
+    if not isinstance(kept, dict) or not kept.keys() >= {"options", "vocabularies", "progress"}:
+        raise ValueError(
+            f"{state}: expected the state of a run, got another checkpoint; name the folder of a "
+            "run with --out"
+        )
+    return kept
+
+
+def _sentences(kept: dict[str, Any]) -> dict[str, str]:
+    """The fingerprints of a run's sentences; earlier versions kept that of training alone."""
+    return kept.get("data", {"training": kept.get("fingerprint", "")})
 
 
 def _fixed(options: argparse.Namespace) -> dict[str, Any]:
@@ -331,13 +415,3 @@ def _asked_to_stop(run: Run) -> Iterator[None]:
     finally:
         for which, handler in before.items():
             signal.signal(which, handler)
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = best_device() if name == "auto" else torch.device(name)
-    except RuntimeError as error:
-        raise ValueError(f"expected a device such as cpu or cuda, got {name!r}") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"expected a device that is there, got {name!r}, but torch sees no GPU")
-    return device

@@ -71,7 +71,7 @@ def fuzz(o: argparse.Namespace, say: Say) -> list[Row]:
     rows = []
     runs = max(4, o.inputs // 400)
     files = max(22, o.inputs // 25)
-    lines = o.inputs * 3 // 10
+    lines = o.inputs * 4 // 10
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         started = time.monotonic()

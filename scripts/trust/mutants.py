@@ -158,7 +158,7 @@ def _changes(node: ast.AST) -> Iterator[str]:
         if name in ("min", "max"):
             other = ast.Name({"min": "max", "max": "min"}[name])
             yield ast.unparse(ast.Call(other, node.args, node.keywords))
-    elif isinstance(node, ast.IfExp):
+    elif isinstance(node, ast.IfExp) and not isinstance(node.body, ast.JoinedStr):
         yield f"({ast.unparse(ast.IfExp(node.test, node.orelse, node.body))})"
 
 
@@ -171,7 +171,7 @@ def _other_constants(value: Any) -> Iterator[str]:
             yield repr(value - 1)
     elif isinstance(value, float):
         yield repr(value * 2 + 0.5)
-    elif isinstance(value, str):
+    elif isinstance(value, str) and " " not in value:  # a text with spaces is part of a message
         yield repr(value + "x")
 
 

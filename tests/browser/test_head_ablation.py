@@ -121,6 +121,16 @@ def test_wrong_tokens_are_those_outside_the_longest_common_subsequence(stage, wi
     assert [one["missing"] for one in found] == [[], ["b"], ["a", "c"], [], []]
 
 
+def test_what_is_not_measured_yet_is_no_zero(stage, widget):
+    page = stage.functions(widget, "ablation")
+    shown = page.evaluate("""() => {
+      const bars = bookWidgets.shared.chart.bars({ label: "any", format: (value) => `${value} %` });
+      bars.update([{ name: "known", value: 0 }, { name: "unknown", value: null }]);
+      return [...bars.element.querySelectorAll(".bw-bar-value")].map((node) => node.textContent);
+    }""")
+    assert shown == ["0 %", "–"]
+
+
 # --- the page stays alive -----------------------------------------------------------------------
 
 

@@ -23,7 +23,7 @@ def test_a_chapter_begins_with_the_map_and_its_own_part_is_lit(concept):
     (details,) = tree.select("details.chapter-map")
     assert details.find_previous_sibling().name == "h1"
     assert not details.has_attr("open")
-    line = f"Chapter {KNOWN[concept].number} in the whole: {HERE[concept]}"
+    line = f"Where chapter {KNOWN[concept].number} fits: {HERE[concept]}"
     assert details.summary.get_text() == line
     assert details.select("summary rect.on")
     lit = {link["href"] for link in details.select("a[aria-current=page]")}

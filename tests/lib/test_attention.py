@@ -265,3 +265,44 @@ def test_a_layer_refuses_what_it_cannot_use():
             layer(x, torch.zeros(4, 3, 6))
     with pytest.raises(ValueError, match="one head or more, got n_heads=0"):
         MultiHeadAttention(6, 0)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize("place", ["key", "value"])
+@pytest.mark.parametrize("hidden_row", [False, True])
+def test_what_is_not_finite_spreads_alike_on_both_paths(bad, place, hidden_row):
+    """Even where it is masked, and into a row that is masked altogether."""
+    query, key, value = normal(2, 3, 7, 5), normal(2, 3, 11, 5), normal(2, 3, 11, 13)
+    {"key": key, "value": value}[place][1, 2, 10] = bad
+    mask = torch.ones(7, 11, dtype=torch.bool)
+    mask[:, 10] = False
+    mask[0] = mask[0] & (not hidden_row)
+    fused, explicit = (attend(query, key, value, mask, explicit=e) for e in (False, True))
+    assert torch.equal(fused.isnan(), explicit.isnan())
+    assert fused[1, 2].isnan().any()
+    clean = torch.ones(2, 3, dtype=torch.bool)
+    clean[1, 2] = False
+    assert_close(explicit[clean], fused[clean], 1e-12)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, 1.5, float("nan")])
+@pytest.mark.parametrize("explicit", [False, True])
+def test_a_dropout_that_is_no_fraction(dropout, explicit):
+    x = normal(2, 3, 5)
+    with pytest.raises(ValueError, match="a dropout of at least 0 and below 1, got"):
+        scaled_dot_product_attention(x, x, x, dropout=dropout, return_weights=explicit)
+    with pytest.raises(ValueError, match="a dropout of at least 0 and below 1, got"):
+        MultiHeadAttention(6, 2, dropout=dropout)
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_types_and_biases_that_do_not_fit(explicit):
+    query, key = normal(2, 3, 5), normal(2, 7, 5)
+    with unchecked():
+        for other in (key.float(), key.long()):
+            with pytest.raises(ValueError, match="expected one type of real numbers, got query"):
+                scaled_dot_product_attention(query, other, key, return_weights=explicit)
+        with pytest.raises(ValueError, match=r"broadcasts to the scores \(2, 3, 7\), got \(5, 7\)"):
+            scaled_dot_product_attention(
+                query, key, key, bias=normal(5, 7), return_weights=explicit
+            )

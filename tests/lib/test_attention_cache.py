@@ -117,3 +117,41 @@ def test_cross_attention_reads_its_memory_once():
     outputs = [layer(x[:, t : t + 1], memory, mask=mask, cache=cache) for t in range(5)]
     assert_close(torch.cat(outputs, 1), wanted, 1e-12)
     assert (len(calls), cache.length) == (1, 7)
+
+
+@pytest.mark.parametrize("new", [(3, 1, 1, 5), (3, 2, 1, 11), (2, 2, 1, 5), (3, 2, 2, 5), "float"])
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_refused_append_leaves_the_cache_as_it_was(new, side):
+    """Another number of heads, another d_k or batch, two lengths, another type."""
+    cache, keys, values = filled(4)
+    parts = [normal(3, 2, 1, 5), normal(3, 2, 1, 7)]
+    parts[side] = parts[side].float() if new == "float" else normal(*new)
+    if side and new != "float" and new[3] == 5:
+        parts[side] = normal(*new[:3], 7)
+    with unchecked(), pytest.raises(ValueError, match=r"expected (keys and values|a batch)"):
+        cache.append(*parts)
+    assert cache.length == 4
+    assert torch.equal(cache.read()[0], keys)
+    assert torch.equal(cache.read()[1], values)
+    cache.append(normal(3, 2, 1, 5), normal(3, 2, 1, 7))
+    assert cache.length == 5
+
+
+def test_a_first_append_must_fit_too():
+    cache = KeyValueCache()
+    with unchecked(), pytest.raises(ValueError, match=r"keys and values \(3, 2, 4, 7\)"):
+        cache.append(normal(3, 2, 4, 5), normal(3, 1, 4, 7))
+    assert cache.length == 0
+
+
+def test_an_empty_cache_can_be_selected_from():
+    chosen = KeyValueCache().select(torch.tensor([1, 0, 1]))
+    chosen.append(normal(3, 2, 1, 5), normal(3, 2, 1, 7))
+    assert chosen.length == 1
+
+
+@pytest.mark.parametrize("rows", [[3], [-4], [0, 7]])
+def test_rows_that_are_not_there(rows):
+    cache, _, _ = filled(4)
+    with pytest.raises(ValueError, match="expected rows from 0 to 2, got"):
+        cache.select(torch.tensor(rows))

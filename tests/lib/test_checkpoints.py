@@ -3,6 +3,7 @@
 import os
 import pickle
 import random
+import stat
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from lib.data import BatchStream, Pair, Vocabulary, make_batch
 from lib.subword import SubwordVocabulary
 from lib.training import paper_adam, train
 from lib.transformer import Config, Transformer
+from tests.helpers import full_disk
 
 WORDS = "abcdefg"
 VOCAB = Vocabulary(WORDS)
@@ -118,6 +120,123 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("kind", ["checkpoint", "model"])
+def test_a_full_disk_keeps_the_old_file_and_leaves_no_other(tmp_path, kind):
+    """The reason is told in one line, whichever package was writing."""
+    model, optimizer, _ = new_run()
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def save():
+        if kind == "model":
+            save_model(path, model, VOCAB, VOCAB)
+        else:
+            save_checkpoint(path, model, optimizer, step=0)
+
+    with (
+        pytest.raises(OSError, match="what stood there before is still there") as told,
+        full_disk(99),
+    ):
+        save()
+    assert str(told.value).startswith(f"expected to write {path}, got: ")
+    assert "File too large" in str(told.value)
+    assert "\n" not in str(told.value)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_none(tmp_path):
+    (tmp_path / "file").write_text("words")
+    with pytest.raises(OSError, match=r"expected to write .*file.inner, got: Not a directory"):
+        write_whole(tmp_path / "file" / "inner", lambda part: part.write_text("new"))
+    with pytest.raises(
+        OSError, match="got: Is a directory; what stood there before is still there"
+    ):
+        write_whole(tmp_path, lambda part: part.write_text("new"))
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_no_link_that_lies_in_wait_is_followed(tmp_path):
+    """Neither under the name of the file nor where a temporary file was ever written."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    seen = []
+    for name in ("file", "file.part"):
+        (tmp_path / name).symlink_to(victim)
+    for number in range(2):
+        with pytest.raises(ZeroDivisionError):
+            write_whole(tmp_path / "file", lambda part: seen.append(part) or 1 / 0)
+        write_whole(tmp_path / "file", lambda part, n=number: part.write_text(str(n)))
+    assert victim.read_text() == "precious"
+    assert (tmp_path / "file").read_text() == "1"
+    assert not (tmp_path / "file").is_symlink()
+    assert seen[0] != seen[1]
+    assert {p.name for p in tmp_path.iterdir()} == {"victim", "file", "file.part"}
+
+
+def test_a_temporary_file_is_a_new_one(tmp_path, monkeypatch):
+    """Whoever guesses its name gets an error, and keeps what he has put there."""
+    monkeypatch.setattr("lib.checkpoints.secrets.token_hex", lambda _: "guessed")
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "file.guessed.part").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="got: File exists"):
+        write_whole(tmp_path / "file", lambda part: part.write_text("new"))
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert not (tmp_path / "file").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system has other rights")
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_files_have_the_usual_rights(tmp_path, mask):
+    """Also those of safetensors, which makes its own for their owner alone."""
+    model, optimizer, _ = new_run()
+    before = os.umask(mask)
+    try:
+        save_model(tmp_path / "model", model, VOCAB, VOCAB)
+        save_checkpoint(tmp_path / "state", model, optimizer, step=0)
+    finally:
+        os.umask(before)
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+
+
+def test_every_flipped_bit_is_noticed(tmp_path):
+    """In the numbers, in what the zip file says of itself, and in the checksum."""
+    model, optimizer, stream = new_run()
+    path = tmp_path / "c"
+    save_checkpoint(path, model, optimizer, step=0, stream=stream, extra={"words": ["a"] * 99})
+    whole = path.read_bytes()
+    size, rng = 8 * len(whole), random.Random(7)
+    ends = [*range(200), *range(size - 1000, size)]
+    for bit in [*rng.sample(range(size), 300), *rng.sample(ends, 100)]:
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with pytest.raises(
+            ValueError, match="or is damaged: its checksum is another one; put a copy"
+        ):
+            peek(path)
+    path.write_bytes(whole)
+    peek(path)
+
+
+@pytest.mark.parametrize("lost", [1, 21, 22, 63, 64, 65, 86, 87])
+def test_a_cut_end_is_noticed(tmp_path, lost):
+    model, optimizer, _ = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0)
+    (tmp_path / "c").write_bytes((tmp_path / "c").read_bytes()[:-lost])
+    with pytest.raises(ValueError, match="expected a checkpoint, got a file that is none"):
+        peek(tmp_path / "c")
+
+
+def test_a_checkpoint_without_a_checksum_is_still_read(tmp_path):
+    """So torch.save writes it, and so earlier versions did."""
+    model, optimizer, stream = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=5, stream=stream, extra={"a": 1})
+    torch.save(torch.load(tmp_path / "c", weights_only=True), tmp_path / "old")
+    assert load_checkpoint(tmp_path / "old", model, optimizer, stream=stream) == (5, {"a": 1})
+
+
 class Harmful:
     """What a hostile file could hold: reading it would make a folder."""
 
@@ -167,6 +286,66 @@ def test_another_model(tmp_path):
         load_checkpoint(tmp_path / "c", model, optimizer)
 
 
+def test_a_refused_checkpoint_changes_nothing(tmp_path):
+    """Not even the parameters that would have fitted."""
+    model, optimizer, stream = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0, stream=stream)
+    state = torch.load(tmp_path / "c", weights_only=True)
+    other, its_optimizer, its_stream = new_run(seed=3)
+    before = {name: weight.clone() for name, weight in other.state_dict().items()}
+    some = next(iter(before))
+    for broken in (
+        {"model": {name: w for name, w in state["model"].items() if name != some}},
+        {"model": state["model"] | {"more": torch.zeros(3)}},
+        {"model": state["model"] | {some: torch.zeros(2, 3)}},
+        {"model": None},
+        {"optimizer": {}},
+        {"optimizer": {"state": {}, "param_groups": []}},
+        {"generators": {}},
+        {"generators": state["generators"] | {"python": (3, (1, 2), None)}},
+        {"generators": state["generators"] | {"numpy": "words"}},
+        {"generators": state["generators"] | {"torch": torch.zeros(3)}},
+        {"position": (0, 10**6)},
+        {"position": 7},
+        {"step": "seven"},
+        {"extra": "{"},
+    ):
+        torch.save(state | broken, tmp_path / "broken")
+        with pytest.raises(ValueError, match="expected the state of this model and optimiser"):
+            load_checkpoint(tmp_path / "broken", other, its_optimizer, stream=its_stream)
+        for name, weight in other.state_dict().items():
+            assert torch.equal(weight, before[name]), (broken, name)
+    assert not its_optimizer.state
+
+
+@pytest.mark.parametrize("part", ["step", "model", "optimizer", "position", "generators", "extra"])
+def test_a_part_that_is_missing(tmp_path, part):
+    model, optimizer, _ = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0)
+    state = torch.load(tmp_path / "c", weights_only=True)
+    del state[part]
+    torch.save(state, tmp_path / "c")
+    with pytest.raises(ValueError, match="expected a checkpoint of format 1, got something else"):
+        peek(tmp_path / "c")
+
+
+def test_without_a_position_the_stream_stays_where_it_is(tmp_path):
+    model, optimizer, stream = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0)
+    stream.position = (1, 2)
+    load_checkpoint(tmp_path / "c", model, optimizer, stream=stream)
+    assert stream.position == (1, 2)
+
+
+def test_peek_reads_what_was_told_of_a_model(tmp_path):
+    model, _, _ = new_run()
+    save_model(tmp_path / "m.safetensors", model, VOCAB, VOCAB, {"step": 5, "loss": 0.1})
+    assert peek(tmp_path / "m.safetensors") == {"step": 5, "loss": 0.1}
+    (tmp_path / "n.safetensors").write_bytes(b"words")
+    with pytest.raises(ValueError, match="expected a safetensors file, got another one"):
+        peek(tmp_path / "n.safetensors")
+
+
 def test_no_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         peek(tmp_path / "c")
@@ -207,3 +386,13 @@ def test_other_weights(tmp_path):
     (tmp_path / "n").write_bytes(b"words")
     with pytest.raises(ValueError, match="expected a safetensors file, got another one"):
         load_model(tmp_path / "n")
+
+
+def test_a_stream_where_none_was_kept_stays_where_it_is(tmp_path):
+    model, optimizer, stream = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=3)
+    for _ in range(2):
+        next(stream)
+    place = stream.position
+    assert load_checkpoint(tmp_path / "c", model, optimizer, stream=stream) == (3, {})
+    assert stream.position == place

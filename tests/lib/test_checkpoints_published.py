@@ -70,7 +70,7 @@ def test_one_flipped_bit_is_noticed(copy):
     weights = bytearray(copy.read_bytes())
     weights[-1000] ^= 1
     copy.write_bytes(weights)
-    with pytest.raises(ValueError, match=r"expected parameters with the checksum .* damaged"):
+    with pytest.raises(ValueError, match=r"expected contents with the checksum .* damaged"):
         load_model(copy)
 
 

@@ -22,6 +22,7 @@ from lib.data import (
     make_batch,
     pad_batch,
 )
+from tests.helpers import unchecked
 
 WORD = st.text(min_size=1, max_size=4).filter(lambda word: word not in SPECIAL)
 SENTENCE = st.lists(WORD, max_size=7)
@@ -258,3 +259,9 @@ def test_pad_batch_needs_as_many_targets_as_sources(sources, targets):
     got = f"{len(sources)} sources and {len(targets)} targets"
     with pytest.raises(ValueError, match=f"as many targets as sources, at least one, got {got}"):
         pad_batch(sources, targets)
+
+
+@pytest.mark.parametrize("words", [[1], ["a", None], [["a"]], [b"a"]])
+def test_a_vocabulary_is_made_of_words(words):
+    with unchecked(), pytest.raises(ValueError, match="expected words, got"):
+        Vocabulary(words)

@@ -129,3 +129,14 @@ def test_a_position_outside_the_data(place):
     stream = BatchStream(some_pairs(), VOCAB, VOCAB, max_tokens=60)
     with pytest.raises(ValueError, match=r"expected an index from 0 to \d+ in an epoch from 0"):
         stream.position = place
+
+
+@pytest.mark.parametrize("bound", ["max_tokens", "batch_size"])
+def test_a_bound_of_one_is_the_least(bound):
+    """One sentence a batch; of tokens an empty sentence has one, its end."""
+    pairs = [Pair((), ())] * 3
+    stream = BatchStream(pairs, VOCAB, VOCAB, **{bound: 1})
+    assert [next(stream).source.tolist() for _ in range(3)] == [[[EOS]]] * 3
+    assert stream.position == (1, 0)
+    with pytest.raises(ValueError, match=f"{bound} of at least 1, got 0"):
+        BatchStream(pairs, VOCAB, VOCAB, **{bound: 0})

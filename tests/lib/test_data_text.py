@@ -1,6 +1,7 @@
 """Tokens, and parallel text from files: nothing may be lost in silence."""
 
 import gzip
+import os
 import re
 import unicodedata
 
@@ -182,3 +183,28 @@ class TestReadParallel:
     def test_missing_file(self, tmp_path):
         with pytest.raises(FileNotFoundError, match="nowhere"):
             read_parallel(tmp_path / "nowhere.tsv")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("name", ["a.de", "a.de.gz"])
+def test_lines_end_as_on_any_system(tmp_path, end, name):
+    source = write(tmp_path / name, GERMAN.replace("\n", end))
+    target = write(tmp_path / "a.en", ENGLISH.replace("\n", end).removesuffix(end))
+    assert read_parallel(source, target) == EXPECTED
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.mkdir(),
+        lambda path: os.mkfifo(path),
+        lambda path: path.symlink_to("/dev/zero"),
+    ],
+)
+def test_no_file_but_something_else(tmp_path, make):
+    good = write(tmp_path / "a.en", ENGLISH)
+    make(tmp_path / "a.de")
+    for paths in ((tmp_path / "a.de", good), (good, tmp_path / "a.de"), (tmp_path / "a.de",)):
+        with pytest.raises(ValueError, match=r"a\.de: expected a file, got a folder, a pipe or"):
+            read_parallel(*paths)

@@ -243,3 +243,58 @@ def test_weights_by_columns_are_the_same_model(tmp_path):
     loaded, *_ = load_model(tmp_path / "model.safetensors")
     for a, b in zip(model.parameters(), loaded.parameters(), strict=True):
         assert_close(a.float(), b, 1e-6)
+
+
+class Says(nn.Module):
+    """Gives the same logits at each step."""
+
+    def __init__(self, logits):
+        super().__init__()
+        self.logits = torch.tensor(logits)
+
+    def start(self, source, source_lengths):
+        return source[:, 0].float()
+
+    def step(self, token, state):
+        return self.logits.expand(len(token), -1), None, state
+
+
+NAN, INF = float("nan"), float("inf")
+WAYS = [
+    greedy,
+    sample,
+    beam_search,
+    lambda *inputs: beam_search(*inputs, beam=1),
+    lambda *inputs: sample(*inputs, top_k=2, top_p=0.9),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "logits", [[NAN] * 5, [0.0, 1, NAN, 2, 3], [-INF] * 5, [0.0, 1, INF, 0, 0]]
+)
+def test_logits_that_are_no_numbers_are_refused_alike(way, logits):
+    with pytest.raises(ValueError, match=r"^expected logits that leave each sentence a token, got"):
+        way(Says(logits), SOURCE, LENGTHS, 7)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_an_ended_sentence_gets_is_read_by_nobody(way):
+    class Ends(Says):
+        def step(self, token, state):
+            logits, _, state = super().step(token, state)
+            other = torch.tensor([NAN] * 5)
+            logits = torch.where((token == EOS)[:, None], other, logits.clone())
+            logits = torch.where((token == PAD)[:, None], other, logits)
+            return logits.index_fill(0, (state < 5).nonzero()[:, 0], 0.0), None, state
+
+    source = torch.tensor([[4, 4], [9, 9]])
+    model = Ends([-INF, -INF, 9.0, -INF, -INF])
+    tokens = way(model, source, torch.tensor([2, 2]), 3)
+    tokens = tokens[0] if isinstance(tokens, tuple) else tokens
+    assert tokens[1, 0] == EOS
+
+
+def test_a_temperature_that_overflows_is_named():
+    with pytest.raises(ValueError, match="and at the temperature if it is near 0"):
+        sample(Says([1.0, 2, 3, 4, 5]), SOURCE, LENGTHS, 7, temperature=1e-44)

@@ -287,7 +287,7 @@ def test_a_model_without_any_token_left_is_an_error(bad):
             logits, _, said = super().step(token, said)
             return torch.full_like(logits, bad) if said.shape[1] > 1 else logits, None, said
 
-    with pytest.raises(ValueError, match="got only NaN or -inf at some step"):
+    with pytest.raises(ValueError, match="expected logits that leave each sentence a token"):
         beam_search(Broken({(): {A: 1.0}, (A,): {EOS: 1.0}}), *ONE, 5)
 
 
@@ -311,3 +311,9 @@ def test_select_rows_of_any_state():
 def test_a_state_without_rows_is_refused():
     with unchecked(), pytest.raises(ValueError, match=r"got dict; give it a method select\(rows\)"):
         select_rows({"s": torch.arange(3)}, torch.tensor([0]))
+
+
+@pytest.mark.parametrize("alpha", [1e6, float("inf"), float("nan")])
+def test_a_penalty_that_overflows(alpha):
+    with pytest.raises(ValueError, match="alpha"):
+        length_penalty(1000, alpha)

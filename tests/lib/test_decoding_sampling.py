@@ -1,6 +1,8 @@
 """Sampling: what stays after each filter, and that tokens are drawn as often as they should."""
 
 import itertools
+import random
+from fractions import Fraction
 
 import pytest
 import torch
@@ -203,3 +205,19 @@ def test_leaves_the_mode_as_it_was(mode):
 def test_needs_room_for_a_token():
     with pytest.raises(ValueError, match="expected max_length of at least 1, got 0"):
         sample(Dice(), *MANY, 0)
+
+
+@pytest.mark.parametrize("shift", [0.0, 100.0, 10_000.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_top_p_at_exact_borders(shift, dtype):
+    """p is the sum of the first k chances, as a fraction: k are kept, however it rounds."""
+    rng = random.Random(0)
+    for _ in range(200):
+        vocab = rng.choice([2, 3, 5, 11, 31])
+        parts = sorted((rng.randint(1, 50) for _ in range(vocab)), reverse=True)
+        k = rng.randint(1, vocab)
+        logits = torch.tensor([parts]).double().log().add(shift).to(dtype)
+        p = float(Fraction(sum(parts[:k]), sum(parts)))
+        left = keep_top_p(logits, p).isfinite().sum().item()
+        if logits.unique().numel() == len(set(parts)):  # a large shift rounds neighbours together
+            assert left == k, (parts, k)

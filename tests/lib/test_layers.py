@@ -296,3 +296,9 @@ def test_mistakes_are_named():
         Residual(nn.Identity(), 5, norm="before")
     with pytest.raises(ValueError, match="from 0 to 6, got 2 to 7"):
         Embedding(7, 5)(torch.tensor([2, 7]))
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, 1.5, float("nan")])
+def test_a_dropout_that_is_no_fraction(dropout):
+    with pytest.raises(ValueError, match="a dropout of at least 0 and below 1, got"):
+        Residual(nn.Identity(), 5, dropout=dropout)

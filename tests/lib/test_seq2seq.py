@@ -5,6 +5,7 @@ import torch
 
 from lib.notebook import assert_same
 from lib.seq2seq import AdditiveAttention, AttentionDecoder, AttentionSeq2Seq, Decoder, Seq2Seq
+from tests.helpers import unchecked
 
 BATCH, SOURCE, TARGET, SOURCE_VOCAB, TARGET_VOCAB = 5, 7, 3, 13, 11
 D_EMBED, D_HIDDEN, D_SCORER = 2, 17, 19
@@ -157,3 +158,9 @@ def test_maps_of_a_batch_ignore_padding(inputs):
     assert maps.shape == (BATCH, TARGET, SOURCE)
     padding = torch.arange(SOURCE) >= lengths[:, None]
     assert (maps.transpose(1, 2)[padding] == 0).all()
+
+
+def test_one_length_is_not_taken_for_all_rows(model, inputs):
+    source, lengths, target_in = inputs
+    with unchecked(), pytest.raises(ValueError, match=f"one length for each of {BATCH} sequences"):
+        model(source, lengths[:1], target_in)

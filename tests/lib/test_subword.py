@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lib.data import BOS, EOS, PAD, UNK, Vocabulary
 from lib.subword import SubwordVocabulary, vocabulary_from_json, vocabulary_to_json
+from tests.helpers import unchecked
 
 TEXT = "the newest low tower is lower than the new one ."
 SENTENCES = [tuple(TEXT.split())] * 5
@@ -94,7 +95,9 @@ def test_too_small_a_size():
 
 
 def test_no_sentences_and_uncut_text(vocab):
-    with pytest.raises(ValueError, match="expected at least one sentence to learn sub-words"):
+    with pytest.raises(
+        ValueError, match="expected at least one sentence with letters to learn sub-words"
+    ):
         SubwordVocabulary.from_sentences([], 50)
     with pytest.raises(ValueError, match="expected a sequence of tokens, got the text"):
         SubwordVocabulary.from_sentences(["the low tower"], 50)
@@ -119,3 +122,41 @@ def test_the_missing_package_is_named_with_its_cure(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(ModuleNotFoundError, match=r"pip install tokenizers.*or use whole words"):
         SubwordVocabulary.from_sentences(SENTENCES, 40)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[", "[" * 100_000, "null", '{"words": "abc"}', '{"words": null}', '{"words": {"a": 1}}',
+     '{"tokenizer": 5}', '{"tokenizer": null}'],
+)  # fmt: skip
+def test_json_of_every_wrong_kind(text):
+    with pytest.raises(ValueError, match="expected what vocabulary_to_json wrote, got"):
+        vocabulary_from_json(text)
+
+
+@pytest.mark.parametrize("words", ["[1]", "[null]", '[["a"]]', '["a", "a"]', '["<pad>"]'])
+def test_words_of_every_wrong_kind(words):
+    with unchecked(), pytest.raises(ValueError, match=r"expected (words|each token once)"):
+        vocabulary_from_json(f'{{"words": {words}}}')
+
+
+def test_a_tokenizer_that_is_damaged(vocab):
+    for old, new in (('"unk_token":"<unk>"', '"unk_token":"none"'), ('"n":', '"n":9')):
+        damaged = vocab.to_text().replace(old, new)
+        assert damaged != vocab.to_text()
+        with pytest.raises(
+            ValueError, match=r"expected (a tokenizer that|pieces with the numbers)"
+        ):
+            SubwordVocabulary(damaged)
+
+
+def test_a_size_beyond_all_that_can_be_learnt():
+    """The package makes room for as many as are asked for, and ends the process if it cannot."""
+    most = SubwordVocabulary.from_sentences(SENTENCES, 10**12)
+    usual = SubwordVocabulary.from_sentences(SENTENCES, 1000)
+    assert set(most.tokens) == set(usual.tokens)  # the package numbers them in another order
+    for size in (-1, 0, 3):
+        with pytest.raises(
+            ValueError, match=f"a size from 4, got 3 sentences and a size of {size}"
+        ):
+            SubwordVocabulary.from_sentences(SENTENCES[:3], size)

@@ -452,3 +452,23 @@ def test_leaving_padding_out_needs_a_model_that_can():
             loss=partial(teacher_forcing, real_only=True),
         )
     assert all(map(torch.equal, before, model.parameters()))
+
+
+def test_the_first_order_is_that_of_seed_zero():
+    pairs = [Pair((word,), (word,)) for word in "abcdefghijk"]
+    vocab = Vocabulary("abcdefghijk")
+    orders = [
+        [next(stream).source.tolist() for _ in range(22)]
+        for stream in (
+            endless(pairs, vocab, vocab, 1),
+            endless(pairs, vocab, vocab, 1, seed=0),
+            endless(pairs, vocab, vocab, 1, seed=1),
+        )
+    ]
+    assert orders[0] == orders[1] != orders[2]
+
+
+@pytest.mark.parametrize("start", [-1, 3, 7])
+def test_a_start_that_leaves_no_step(start):
+    with pytest.raises(ValueError, match=f"a start from 0 to 2, got {start}"):
+        train(nn.Linear(2, 3), [], 3, 0.1, start=start)

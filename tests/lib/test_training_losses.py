@@ -7,7 +7,7 @@ import torch
 
 from lib.data import PAD
 from lib.training import label_smoothed_loss, token_loss
-from tests.helpers import assert_close, normal
+from tests.helpers import assert_close, normal, unchecked
 
 
 def test_by_hand():
@@ -58,3 +58,19 @@ def test_a_batch_of_padding_gives_zero():
 def test_smoothing_out_of_range(smoothing):
     with pytest.raises(ValueError, match="expected 0 <= smoothing < 1"):
         label_smoothed_loss(normal(1, 1, 3), torch.ones(1, 1, dtype=torch.long), smoothing)
+
+
+@pytest.mark.parametrize("loss", [token_loss, label_smoothed_loss])
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (torch.ones(3, 1, dtype=torch.long), r"got \(3, 5, 7\) and \(3, 1\) of torch.int64"),
+        (torch.ones(5, 3, dtype=torch.long), r"got \(3, 5, 7\) and \(5, 3\)"),
+        (torch.ones(3, 5), "got .* of torch.float32"),
+        (torch.full((3, 5), 7), "expected targets from 0 to 6, got 7 to 7"),
+        (torch.full((3, 5), -1), "expected targets from 0 to 6, got -1 to -1"),
+    ],
+)
+def test_targets_that_do_not_fit(loss, target, message):
+    with unchecked(), pytest.raises(ValueError, match=message):
+        loss(normal(3, 5, 7), target)

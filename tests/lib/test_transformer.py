@@ -326,7 +326,7 @@ def test_tokens_and_lengths_that_do_not_fit_are_named():
             model(source + SOURCE_VOCAB, LENGTHS, target)
         with pytest.raises(ValueError, match="from 0 to 30, got"):
             model(source, LENGTHS, target + TARGET_VOCAB)
-        with pytest.raises(ValueError, match=r"mask .* that broadcasts"):
+        with pytest.raises(ValueError, match=r"one length for each of 5 sequences"):
             model(source, LENGTHS[:2], target)
         with pytest.raises(ValueError, match="same batch axes"):
             model(source, LENGTHS, target[:3])
@@ -337,3 +337,25 @@ def test_cross_attention_without_a_memory_is_refused():
     decoder = small().decoder
     with pytest.raises(ValueError, match="expected a memory for the cross-attention, got None"):
         decoder(normal(2, 3, 24, dtype=torch.float32))
+
+
+def test_one_length_is_not_taken_for_all_rows():
+    model = small()
+    source, target = tokens()
+    with unchecked():
+        for lengths in (LENGTHS[:1], LENGTHS[:, None], torch.tensor(3)):
+            with pytest.raises(ValueError, match="expected one length for each of 5 sequences"):
+                model(source, lengths, target)
+            with pytest.raises(ValueError, match="expected one length for each of 5 sequences"):
+                model.start(source, lengths)
+        with pytest.raises(ValueError, match="expected one length for each of 5 sequences"):
+            model.real_logits(source, LENGTHS, target, LENGTHS[:1])
+
+
+def test_as_many_caches_as_layers():
+    model = small()
+    source, target = tokens()
+    memory, mask = model.encode(source, LENGTHS)
+    for caches in (model.decoder.new_caches()[:1], 2 * model.decoder.new_caches()):
+        with pytest.raises(ValueError, match="zip"):
+            model.decoder(model.target_embedding(target), memory, mask, caches)

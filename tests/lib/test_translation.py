@@ -203,3 +203,25 @@ def test_impossible_counts(counts, max_items):
 
 def test_none_asked_for():
     assert translation_pairs(0, 0) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("counts", "options"),
+    [
+        ((10**6, 1), {"max_items": 1}),
+        ((10**5, 1), {"max_items": 1}),
+        ((0, 10**5), {"max_items": 1, "compositional": True}),
+        ((10**12, 10**12), {}),
+        ((5, 5), {"max_items": 10**9}),
+    ],
+)
+def test_more_than_can_be_made_is_refused_at_once(counts, options, monkeypatch):
+    translation_pairs(1, 1)  # the tables are made once
+    monkeypatch.setattr(translation, "format_list", None)  # not a sentence is written
+    with pytest.raises(ValueError, match=r"expected (to find|counts)"):
+        translation_pairs(*counts, **options)
+
+
+def test_nearly_all_that_there_are():
+    made, _ = translation_pairs(20_000, 0, max_items=1)
+    assert len({pair.source for pair in made}) == 20_000

@@ -1,12 +1,13 @@
 """The files of a run are found, whatever their endings, and what is missing is named."""
 
 import gzip
+from dataclasses import replace
 
 import pytest
 
-from lib.data import Vocabulary
+from lib.data import Pair, Vocabulary
 from lib.subword import SubwordVocabulary
-from train.corpus import Corpus, make_vocabularies, read_corpus
+from train.corpus import make_vocabularies, read_corpus
 from train.options import parse, settle
 
 
@@ -44,7 +45,7 @@ def test_layout_of_multi30k(multi30k):
     }
     assert corpus.train[0].source == ("worttrain", "1", "0", "0", ".")
     assert corpus.train[0].target[0] == "wordtrain"
-    assert corpus.left_out == 0
+    assert corpus.left_out == []
 
 
 def test_faults_of_all_files_are_told_together(multi30k):
@@ -99,7 +100,7 @@ def test_long_sentences_are_left_out_and_counted(tmp_path):
     lines = ["a b c\td"] * 40 + ["a\tb c d e"] * 5
     given = ["--train", write(tmp_path, "t", lines), "--valid", write(tmp_path, "v", lines)]
     corpus = read_corpus(options(*given, "--max-length", "3"))
-    assert (len(corpus.train), len(corpus.valid), corpus.left_out) == (40, 45, 5)
+    assert (len(corpus.train), len(corpus.valid), len(corpus.left_out)) == (40, 45, 5)
     with pytest.raises(ValueError, match=r"at most 2 tokens, all are longer; raise --max-length"):
         read_corpus(options(*given, "--max-length", "2"))
 
@@ -113,10 +114,20 @@ def test_the_book_s_own_task():
 
 def test_fingerprint_sees_each_sentence(multi30k):
     given = ["--data", str(multi30k), "--source", "de", "--target", "en"]
-    corpus = read_corpus(options(*given))
-    assert corpus.fingerprint() == read_corpus(options(*given)).fingerprint()
-    changed = Corpus([*corpus.train[:-1], corpus.train[0]], corpus.valid, corpus.tests, 0)
-    assert corpus.fingerprint() != changed.fingerprint()
+    corpus = read_corpus(options(*given, "--max-length", "5"))
+    first = corpus.fingerprints()
+    assert first == read_corpus(options(*given)).fingerprints()
+    other = corpus.train[0]
+    for use, changed in {
+        "training": replace(corpus, train=[*corpus.train[:-1], other]),
+        "left-out": replace(corpus, left_out=[other]),
+        "validation": replace(corpus, valid=[other, *corpus.valid[1:]]),
+        "test": replace(corpus, tests=corpus.tests | {"test_2017_flickr": [other]}),
+    }.items():
+        now = changed.fingerprints()
+        assert [one for one in first if first[one] != now[one]] == [use]
+    moved = dict(zip(reversed(corpus.tests), corpus.tests.values(), strict=True))
+    assert replace(corpus, tests=moved).fingerprints()["test"] != first["test"]
 
 
 def test_vocabularies(multi30k):
@@ -135,3 +146,13 @@ def test_vocabularies(multi30k):
     assert isinstance(pieces, SubwordVocabulary)
     assert len(pieces) <= 60
     assert type(source) is Vocabulary
+
+
+def test_more_sub_words_than_letters_are_refused(tmp_path):
+    """The package `tokenizers` would ask for memory for all of them, and end the process."""
+    train = [Pair(("ab", "c"), ("d",)), Pair(("a",), ("efg",))]
+    given = ["--train", "x", "--subword"]
+    with pytest.raises(ValueError, match="at most 4, the letters of the training text, got 1,000,"):
+        make_vocabularies(train, options(*given, "1000000000"))
+    with pytest.raises(ValueError, match="at most 8, the letters of the training text, got 9"):
+        make_vocabularies(train, options(*given, "9", "--share"))

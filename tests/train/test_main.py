@@ -1,20 +1,25 @@
 """The whole script in one process: it trains, scores, goes on, and says what is wrong."""
 
+import hashlib
 import json
+import os
 import random
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from lib.checkpoints import load_model
+from lib.checkpoints import load_model, peek, save_checkpoint, save_model
 from lib.translation import translation_pairs
+from tests.helpers import full_disk
+from tests.paths import BOOK
 from train.__main__ import main
 from train.run import Run
 
@@ -239,15 +244,268 @@ def test_files_that_changed(files, tmp_path, capsys):
     assert "expected the training sentences that the run began with, got others" in text
 
 
+@pytest.mark.parametrize("use", ["training", "left-out", "validation", "test"])
+def test_each_file_that_changed_is_named(files, tmp_path, capsys, use):
+    """Also a sentence that is too long to train on."""
+    out = tmp_path / "out"
+    with open(files[1], "a", encoding="utf-8") as stream:
+        stream.write("a b c d e f g h\tb\n")
+    assert run(*TINY, *files, "--max-length", 7, "--steps", 1, "--out", out) == 0
+    before = contents(out)
+    path = Path(files[{"validation": 3, "test": 5}.get(use, 1)])
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines[-1 if use == "left-out" else 0] = (
+        "k k k k k k k k\tk\n" if use == "left-out" else "k\tk\n"
+    )
+    path.write_text("".join(lines), encoding="utf-8")
+    text = error(capsys, "--resume", "--out", out)
+    assert f"expected the {use} sentences that the run began with, got others; put the old" in text
+    assert contents(out) == before
+
+
+def test_a_run_of_an_earlier_version_goes_on(files, tmp_path, monkeypatch, capsys):
+    """It knew its training sentences alone, and told neither weights nor losses whose they are."""
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    given = [*TINY, *files, "--steps", 6, "--batch-size", 50, "--save-every", 0]
+    run(*given, "--out", whole)
+    stopped_after(5, monkeypatch, *given, "--out", out)
+    state = torch.load(out / "last.pt", weights_only=True)
+    told = json.loads(state["extra"])
+    told["fingerprint"] = told.pop("data")["training"]
+    del told["run"], told["losses"], told["options"]["alpha"]
+    torch.save(state | {"extra": json.dumps(told)}, out / "last.pt")
+    model, *vocabs = load_model(out / "best.safetensors")
+    about = {name: told["progress"][f"best_{name}"] for name in ("step", "loss")}
+    about["validation_loss"] = about.pop("loss")
+    save_model(out / "best.safetensors", model, *vocabs, about)
+    lines = (out / "losses.jsonl").read_text().splitlines(keepends=True)
+    (out / "losses.jsonl").write_text("".join(lines[1:]) + '{"step": 6, "lo')
+    assert run("--resume", "--out", out) == 0
+    assert log(out) == log(whole)[1:]
+    weights = [load_file(each / "best.safetensors") for each in (whole, out)]
+    assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
+
+
+@pytest.fixture
+def two_runs(files, tmp_path):
+    """Two finished runs that differ in the seed alone."""
+    outs = tmp_path / "one", tmp_path / "two"
+    for seed, out in enumerate(outs):
+        assert run(*TINY, *files, "--steps", 2, "--seed", seed, "--out", out) == 0
+    return outs
+
+
+def test_weights_and_losses_of_another_run_are_not_scored(two_runs, capsys):
+    one, two = two_runs
+    for name, message in (
+        ("best.safetensors", "expected the weights of this run in"),
+        ("losses.jsonl", "expected the losses that this run wrote, got others"),
+    ):
+        own = (one / name).read_bytes()
+        (one / name).write_bytes((two / name).read_bytes())
+        before = contents(one)
+        assert message in error(capsys, "--resume", "--out", one)
+        assert contents(one) == before
+        (one / name).write_bytes(own)
+    assert run("--resume", "--out", one) == 0
+
+
+def test_other_weights_of_the_same_run_are_not_scored(two_runs, capsys):
+    out, _ = two_runs
+    model, *vocabs = load_model(out / "best.safetensors")
+    about = peek(out / "best.safetensors")
+    for other in ({"step": 1}, {"validation_loss": 9.0}):
+        save_model(out / "best.safetensors", model, *vocabs, about | other)
+        text = error(capsys, "--resume", "--out", out)
+        assert f"expected the weights after update {about['step']}, with a loss of" in text
+    (out / "best.safetensors").unlink()
+    assert "best.safetensors is gone; put the run's own" in error(capsys, "--resume", "--out", out)
+
+
+def test_a_new_run_does_not_overwrite_weights_without_a_state(two_runs, files, capsys):
+    out, _ = two_runs
+    (out / "last.pt").unlink()
+    before = contents(out)
+    text = error(capsys, *TINY, *files, "--steps", 2, "--out", out)
+    assert "holds the weights of another, best.safetensors, without its state; move them" in text
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("harm", ["gone", "cut", "older"])
+def test_weights_that_are_lost_in_the_middle_are_made_anew(
+    files, tmp_path, monkeypatch, capsys, harm
+):
+    out = tmp_path / "out"
+    given = [*TINY, *files, "--steps", 8, "--batch-size", 50, "--save-every", 0]  # 4 an epoch
+    stopped_after(6, monkeypatch, *given, "--out", out)
+    path = out / "best.safetensors"
+    if harm == "gone":
+        path.unlink()
+    elif harm == "cut":
+        path.write_bytes(path.read_bytes()[:-9])
+    else:
+        model, *vocabs = load_model(path)
+        save_model(path, model, *vocabs, peek(path) | {"step": 2})
+    capsys.readouterr()
+    assert run("--resume", "--out", out) == 0
+    assert "The next validation makes them anew." in capsys.readouterr().out
+    assert "the best, after update 8: these parameters" in (out / "summary.txt").read_text()
+    assert peek(path)["step"] == 8
+
+
+def test_all_files_of_a_run_name_it_and_their_checksums(two_runs):
+    runs = []
+    for out in two_runs:
+        summary = (out / "summary.txt").read_text(encoding="utf-8")
+        for name in ("best.safetensors", "losses.jsonl"):
+            digest = hashlib.sha256((out / name).read_bytes()).hexdigest()
+            assert re.search(rf"{name}\n +SHA-256 {digest}\n", summary)
+        names = {
+            peek(out / "last.pt")["run"],
+            peek(out / "best.safetensors")["run"],
+            log(out)[0]["run"],
+            re.search(r"run +fingerprint (\w+)", summary).group(1),
+        }
+        assert len(names) == 1
+        runs += names
+    assert runs[0] != runs[1]
+
+
+def test_the_fingerprint_is_that_of_the_sentences_wherever_they_are(two_runs, files, tmp_path):
+    for each in files[1::2]:
+        (tmp_path / "moved").mkdir(exist_ok=True)
+        shutil.move(each, tmp_path / "moved")
+    moved = [each.replace(str(tmp_path), str(tmp_path / "moved")) for each in files]
+    run(*TINY, *moved, "--steps", 2, "--seed", 1, "--out", tmp_path / "three")
+    assert log(tmp_path / "three") == log(two_runs[1])
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_run_goes_on_without_its_losses_and_says_so(
+    files, tmp_path, monkeypatch, capsys, deleted
+):
+    out = tmp_path / "out"
+    stopped_after(4, monkeypatch, *TINY, *files, "--steps", 6, "--out", out)
+    path = out / "losses.jsonl"
+    if deleted:
+        path.unlink()
+    else:
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:3]))
+    capsys.readouterr()
+    assert run("--resume", "--out", out) == 0
+    said = capsys.readouterr().out
+    assert f"{path} is gone, and with it the losses of updates 1 to 4.\n" in said or not deleted
+    assert f"{path} was truncated: of the " in said or deleted
+    steps = [entry["step"] for entry in log(out) if "lr" in entry]
+    assert steps[-2:] == [5, 6]
+    assert run("--resume", "--out", out) == 0
+
+
+def test_a_damaged_line_of_the_losses_stops_a_resume(files, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    stopped_after(4, monkeypatch, *TINY, *files, "--steps", 6, "--out", out)
+    path = out / "losses.jsonl"
+    path.write_text(path.read_text().replace('"step": 2', '"step": two'))
+    before = contents(out)
+    text = error(capsys, "--resume", "--out", out)
+    assert "losses.jsonl, line 4: expected a JSON object with the step" in text
+    assert "or delete it: the run goes on without" in text
+    assert contents(out) == before
+
+
+def test_one_folder_is_for_one_run_at_a_time(files, tmp_path, capsys):
+    """The second is refused while the first is going on, and the first is not disturbed."""
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "train", *TINY, *files, "--steps", "100000", "--out", str(out)]
+    environment = os.environ | {"PYTHONPATH": str(BOOK), "TQDM_DISABLE": "1"}
+    first = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 120
+        while not (out / "last.pt").exists():
+            assert first.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for again in (["--resume"], [*TINY, *files, "--steps", 3]):
+            text = error(capsys, *again, "--out", out)
+            assert f"got {out}, where process {first.pid} on " in text
+        first.send_signal(signal.SIGINT)
+        said = first.communicate(timeout=120)[1]
+    finally:
+        first.kill()
+        first.communicate()
+    assert first.returncode == 130, said
+    assert {path.name for path in out.iterdir()} >= {"last.pt", "losses.jsonl"}
+    assert not (out / "run.lock").exists()
+    assert "Stopped after" in said
+
+
+def test_a_full_disk_in_the_middle_and_on_from_there(files, tmp_path, capsys):
+    """One line says it; with room again the run ends as if nothing had happened."""
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    given = [*TINY, *files, "--steps", 8, "--batch-size", 50, "--save-every", 0]
+    assert run(*given, "--out", whole) == 0
+    room = (whole / "last.pt").stat().st_size - 1  # the state grows with the optimiser's moments
+    with full_disk(room):
+        text = error(capsys, *given, "--out", out)
+    assert re.search(r"expected to write .*, got: File too large; what stood there before", text)
+    assert re.search(r"; \d of 8 updates are kept: go on with --resume\n$", text)
+    assert text.count("\n") == 1
+    assert not list(out.glob("*.part"))
+    assert peek(out / "last.pt")["progress"]["best_step"] == 0
+    assert run("--resume", "--out", out) == 0
+    assert log(out) == log(whole)
+    weights = [load_file(each / "best.safetensors") for each in (whole, out)]
+    assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
+
+
+def test_a_checkpoint_of_something_else(tmp_path, capsys):
+    model = torch.nn.Linear(3, 5)
+    save_checkpoint(tmp_path / "last.pt", model, torch.optim.Adam(model.parameters()), step=1)
+    text = error(capsys, "--resume", "--out", tmp_path)
+    assert "expected the state of a run, got another checkpoint" in text
+
+
+def test_too_little_memory_of_the_processor(monkeypatch, capsys, tmp_path):
+    def fails(*_):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 B")
+
+    monkeypatch.setattr("train.__main__.prepare", fails)
+    assert "the memory is too small; begin" in error(capsys, "--out", tmp_path / "out")
+
+
+def test_an_error_of_the_program_itself_is_not_hidden(monkeypatch, tmp_path):
+    def fails(*_):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr("train.__main__.prepare", fails)
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        run("--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("given", ["--clip 0", "--lr 0", "--seed -1"])
+def test_a_bad_number_leaves_no_folder(files, tmp_path, capsys, given):
+    with pytest.raises(SystemExit):
+        run(*TINY, *files, *given.split(), "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert run(*TINY, *files, "--steps", 1, "--out", tmp_path / "out") == 0
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ("--heads 3", "expected d_model to be a multiple of n_heads"),
         ("--max-tokens 3", "expected sentences of at most max_tokens=3 tokens with EOS"),
+        ("--threads 100000", "the processors of this machine, got 100000"),
+        ("--d-model 20000000", "expected a model that fits into the memory of"),
+        ("--layers 1000000000", "expected a model that fits into the memory of"),
+        ("--accumulate 100000000", "expected --accumulate of at most 1, the batches of an epoch"),
+        ("--subword 1000000000", "the letters of the training text, got 1,000,000,000"),
+        ("--beam 100000", "expected --beam of at most 15, the target's vocabulary"),
+        ("--device meta", "expected a device that computes, got 'meta'"),
         ("--device abacus", "expected a device such as cpu or cuda, got 'abacus'"),
         ("--steps 3 --warmup 3", "expected 0 <= warmup < steps"),
         ("--schedule paper --warmup 0", "expected warmup of at least 1, got 0"),
-        ("--lr 0", "expected lr above 0"),
         (
             "--lr 1e30 --warmup 0 --clip 1e30 --schedule constant --steps 40",
             "expected a finite loss",
@@ -257,7 +515,9 @@ def test_files_that_changed(files, tmp_path, capsys):
     ],
 )
 def test_errors_are_one_line(files, tmp_path, capsys, given, message):
-    assert message in error(capsys, *TINY, *files, *given.split(), "--out", tmp_path / "out")
+    text = error(capsys, *TINY, *files, *given.split(), "--out", tmp_path / "out")
+    assert message in text
+    assert text.count("\n") == 1
 
 
 def test_a_file_that_is_not_there(tmp_path, capsys):

@@ -9,7 +9,7 @@ import torch
 from lib.training import cosine
 from train.options import parse
 from train.ranks import Ranks
-from train.run import ALONE, LossLog, Run, perplexity, prepare
+from train.run import ALONE, Run, perplexity, prepare
 
 
 def new(tmp_path, text="", ranks=ALONE):
@@ -50,59 +50,9 @@ def test_validation_keeps_the_best_and_counts_epochs(tmp_path):
     assert (run.progress.best_step, run.progress.best_loss) == (0, first)
 
 
-def entries(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def test_log_writes_when_asked(tmp_path):
-    log = LossLog(tmp_path / "log")
-    log.add(1, loss=torch.tensor(0.5), lr=0.1)
-    log.add(1, validation_loss=2.0)
-    assert entries(tmp_path / "log") == []
-    log.flush()
-    log.add(2, loss=torch.tensor(0.25), lr=0.1)
-    log.flush()
-    log.flush()
-    assert entries(tmp_path / "log") == [
-        {"step": 1, "loss": 0.5, "lr": 0.1},
-        {"step": 1, "validation_loss": 2.0},
-        {"step": 2, "loss": 0.25, "lr": 0.1},
-    ]
-
-
-def test_a_resumed_run_drops_what_it_will_do_again(tmp_path):
-    path = tmp_path / "log"
-    path.write_text('{"step": 1, "loss": 3.0}\n{"step": 2, "loss": 2.0}\n{"step": 3, "lo')
-    LossLog(path, keep=2)
-    assert [entry["step"] for entry in entries(path)] == [1, 2]
-    LossLog(path, keep=1)
-    assert [entry["step"] for entry in entries(path)] == [1]
-    LossLog(path)
-    assert entries(path) == []
-
-
-@pytest.mark.parametrize("loss", [math.nan, math.inf])
-def test_a_loss_that_breaks_is_not_kept(tmp_path, loss):
-    log = LossLog(tmp_path / "log")
-    log.add(7, loss=torch.tensor(loss))
-    with pytest.raises(FloatingPointError, match=rf"got {loss} in update 7: lower --lr"):
-        log.flush()
-
-
 def test_perplexity():
     assert perplexity(math.log(5)) == "perplexity 5.00"
     assert perplexity(1e9).startswith("perplexity")
-
-
-def test_a_process_that_is_not_the_first_writes_no_log(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    log = LossLog(None, keep=3)
-    log.add(1, loss=torch.tensor(0.5))
-    log.flush()
-    assert list(tmp_path.iterdir()) == []
-    log.add(2, loss=torch.tensor(math.nan))
-    with pytest.raises(FloatingPointError, match="in update 2"):  # but it stops with the others
-        log.flush()
 
 
 def test_after_a_restart_the_run_goes_on_by_itself(tmp_path):

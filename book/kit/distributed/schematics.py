@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from kit.shared.attention_schematic import projections_of_head
 from kit.shared.schematic import Part, Schematic
 
 RING = ((1, 2, 3), (10, 20, 30), (100, 200, 300))  # what three ranks begin with, by chunk
@@ -180,17 +181,7 @@ def split_by_heads() -> Schematic:
         layer = s.layer(
             "attention of half\nof the heads", at=(middle, 204), width=180, name=f"half {rank}"
         )
-        for letter, kind, away in (("Q", "query", -60), ("K", "key", 0), ("V", "value", 60)):
-            w = s.layer(
-                f"$W_{rank}^{letter}$",
-                at=(middle + away, 130),
-                kind=kind,
-                width=46,
-                shape=("d_{model}", "h/2*d_v" if letter == "V" else "h/2*d_k"),
-                shape_side="",
-            )
-            s.arrow(x, w, path="vhv")
-            s.arrow(w, (w.x, layer.top[1] - 3), kind=kind)
+        projections_of_head(s, rank, x, layer, y=130, d_k="h/2*d_k", d_v="h/2*d_v")
         heads = grid(
             at=(middle, 266),
             columns=3,

@@ -9,6 +9,7 @@ parts differ from the book's, the difference stands here:
     GPT-2   GELU by its tanh formula; matrices stored as (in, out), and W^Q, W^K, W^V as one"""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from kit.shared.model_folder import (
     read_weights,
     require,
     size_of,
+    without_memory,
 )
 from lib.layers import Embedding, LayerNorm, TiedProjection
 from lib.masks import padding_mask
@@ -86,10 +88,9 @@ def gpt2_names(n_layers: int) -> dict[str, str]:
     return names
 
 
-def gpt2_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+def gpt2_shapes(model: LanguageModel) -> dict[str, tuple[int, ...]]:
     """The tensors of a file of GPT-2's, with their shapes. A matrix is (in, out), as in x W."""
-    with torch.device("meta"):
-        ours = LanguageModel(config).state_dict()
+    config, ours = model.config, model.state_dict()
     names, d = gpt2_names(config.n_layers), config.d_model
     shapes = {
         theirs: tuple(_transposed(theirs, ours[name]).shape) for name, theirs in names.items()
@@ -227,13 +228,13 @@ def load_bert(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Bert
         require(found, folder, hidden_act="gelu")
     eps = number_of(found, "layer_norm_eps", 1e-12, folder)
     segments = size_of({"type_vocab_size": 2} | found, "type_vocab_size", folder)
-    model = BertEncoder(config, n_segments=segments, eps=eps, head=head).to(dtype)
+    make = partial(BertEncoder, config, n_segments=segments, eps=eps, head=head)
+    ours = without_memory(folder, config.n_layers, make).state_dict()
     names = bert_names(config.n_layers, head)
-    ours = model.state_dict()
     shapes = {theirs: tuple(ours[name].shape) for name, theirs in names.items()}
     weights = read_weights(folder, shapes, prefix="bert.", unused=BERT_UNUSED, dtype=dtype)
     state = {name: weights[theirs] for name, theirs in names.items()}
-    return filled(model, state, tied=head)
+    return filled(make().to(dtype), state, tied=head)
 
 
 def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> LanguageModel:
@@ -259,10 +260,11 @@ def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Lang
         norm="pre",
         positions="learned",
     )
-    model = LanguageModel(config).to(dtype)
-    model.embedding.scale = 1.0
-    shapes = gpt2_shapes(config)
+    make = partial(LanguageModel, config)
+    shapes = gpt2_shapes(without_memory(folder, config.n_layers, make))
     weights = read_weights(folder, shapes, prefix="transformer.", unused=GPT2_UNUSED, dtype=dtype)
+    model = make().to(dtype)
+    model.embedding.scale = 1.0
     return filled(model, gpt2_state(weights, config.n_layers), tied=True)
 
 

@@ -10,6 +10,8 @@ things differ from the book's modules, and both are exact:
 What the book's modules do not have (other rotations, biases, quantised numbers) is refused."""
 
 import json
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from kit.shared.model_folder import (
     read_weights,
     require,
     size_of,
+    without_memory,
 )
 from lib.checkpoints import write_whole
 
@@ -91,9 +94,9 @@ def load_llama(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Mod
     Source: Touvron et al. 2023 (LLaMA); Jiang et al. 2024 (Mixtral).
     """
     config = _config_of(read_config(folder), folder)
+    n_blocks = config.n_layers * (config.n_experts or 1)
+    ours = without_memory(folder, n_blocks, partial(ModernDecoder, config)).state_dict()
     names = llama_names(config)
-    with torch.device("meta"):
-        ours = ModernDecoder(config).state_dict()
     shapes = {theirs: tuple(ours[name].shape) for name, theirs in names.items()}
     unused = (*UNUSED, "lm_head.weight") if config.tied else UNUSED
     weights = read_weights(folder, shapes, prefix="", unused=unused, dtype=dtype)
@@ -190,7 +193,7 @@ def _rope_base(found: dict[str, Any], usual: float, folder: str | Path) -> float
     given = [one["rope_theta"] for one in (inside, found) if one.get("rope_theta") is not None]
     base = given[0] if given else usual
     numeric = isinstance(base, int | float) and not isinstance(base, bool)
-    if not numeric or not base > 0 or any(other != base for other in given):
+    if not numeric or not 0 < base <= sys.float_info.max or any(other != base for other in given):
         raise ValueError(
             f"{config_file(folder)}: expected rope_theta as one number above 0, "
             f"got {' and '.join(map(repr, given))}"

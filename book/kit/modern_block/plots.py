@@ -41,6 +41,7 @@ def plot_lens(
     axes = new_axes(7.0, 0.9 + 0.42 * len(depths))
     axes.grid(visible=False)
     image = draw_map(axes, probabilities, depths, tokens, aspect="auto")
+    axes.tick_params(axis="x", labelfontfamily="monospace")
     axes.set_xlabel("the next character")
     axes.figure.colorbar(image, ax=axes, label="probability")
     return axes

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kit.shared.schematic import Part, Schematic
+from kit.shared.schematic import Part, Point, Schematic
 
 HEADS = 4  # of queries, in `shared_heads`
 SCORES, WEIGHTS = (2, 0, 1, -1), {0: 0.73, 2: 0.27}  # of the token in `router`
@@ -12,7 +12,7 @@ def two_blocks() -> Schematic:
     """The paper's block, with its norms first, beside today's: what stayed and what changed."""
     s = Schematic(
         400,
-        452,
+        494,
         alt="Two blocks side by side, each with two sub-layers beside a residual stream. On the "
         "left, 2017: layer norm, multi-head attention with biases, layer norm, a feed-forward "
         "network with ReLU. On the right, today: RMSNorm, attention with rotary positions and "
@@ -30,42 +30,36 @@ def two_blocks() -> Schematic:
             ("RMSNorm", "rotary, shared\nkey heads", "RMSNorm", "feed-forward,\nSwiGLU"),
         ),
     )
-    for title, left, parts in columns:
-        stream, middle = left + 14, left + 108
-        s.text(title, at=(left + 86, 18), strong=True)
-        x = s.matrix(
-            "$x$",
-            at=(stream + 22, 52),
+
+    def matrix(label: str, at: Point, name: str) -> Part:
+        return s.matrix(
+            label,
+            at=at,
             rows=2,
             columns=4,
             cell=11,
             side="right",
             shape=("time", "d_{model}"),
             shape_side="",
-            name="x",
+            name=name,
         )
-        low: Part | tuple[float, float] = (stream, x.bottom[1])
-        y = 104
+
+    for title, left, parts in columns:
+        stream, middle = left + 14, left + 108
+        s.text(title, at=(left + 86, 18), strong=True)
+        x = matrix("$x$", (stream + 22, 52), "x")
+        low: Part | Point = (stream, x.bottom[1])
+        y = 92
         for name, layer in (parts[:2], parts[2:]):
-            norm = s.norm(name, at=(middle, y + 22), width=112)
-            box = s.layer(layer, at=(middle, y + 78), width=128)
-            total = s.sum(at=(stream, y + 130))
+            norm = s.norm(name, at=(middle, y + 34), width=112)
+            box = s.layer(layer, at=(middle, y + 98), width=128)
+            total = s.sum(at=(stream, y + 150))
             s.stream(low, total)
             s.arrow((stream, y), norm, path="hv")
             s.arrow(norm, box)
             s.arrow(box, total, path="vh")
-            low, y = total, y + 156
-        out = s.matrix(
-            "output",
-            at=(stream + 22, 434),
-            rows=2,
-            columns=4,
-            cell=11,
-            side="right",
-            shape=("time", "d_{model}"),
-            shape_side="",
-            name="output",
-        )
+            low, y = total, y + 178
+        out = matrix("output", (stream + 22, 476), "output")
         s.stream(low, (stream, out.top[1]))
     return s
 

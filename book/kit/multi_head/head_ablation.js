@@ -240,7 +240,7 @@ export default {
           found: scored(set, kind), current: set === off }));
         const bars = (share, format) => rows.map(({ name, found, current }) => {
           const sum = ablation.total(found);
-          return { name, current, value: found.length ? share(sum) : 0, note: found.length < count
+          return { name, current, value: found.length ? share(sum) : null, note: found.length < count
             ? `${found.length} of ${count} done` : format(sum) };
         });
         exact.update(bars((sum) => sum.exact / sum.sentences, (sum) => `${sum.exact} of ${count}`));

@@ -3,6 +3,7 @@
 import math
 from functools import partial
 
+from kit.shared.attention_schematic import projections_of_head
 from kit.shared.schematic import Part, Schematic
 
 SHOPS, PRICES = (3, 8, 1, 5, 7), (-1.0, -0.5, 0.0, 0.5, 1.0)  # of the offers, cheapest first
@@ -72,17 +73,7 @@ def heads_side_by_side() -> Schematic:
         layer = s.layer(
             "scaled dot-product\nattention", at=(middle, 194), width=180, name=f"attention {i}"
         )
-        for letter, kind, step in (("Q", "query", -60), ("K", "key", 0), ("V", "value", 60)):
-            w = s.layer(
-                f"$W_{i}^{letter}$",
-                at=(middle + step, 116),
-                kind=kind,
-                width=46,
-                shape=("d_{model}", "d_v" if letter == "V" else "d_k"),
-                shape_side="",
-            )
-            s.arrow(x, w, path="vhv")
-            s.arrow(w, (w.x, layer.top[1] - 3), kind=kind)
+        projections_of_head(s, i, x, layer, y=116)
         head = s.matrix(
             f"head {i}",
             at=(middle, 266),

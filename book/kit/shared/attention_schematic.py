@@ -1,4 +1,4 @@
-"""What the schematics of the attention layer share: projections, scores, weights, output."""
+"""What the schematics of the attention layer share: projections, of a head too, scores, output."""
 
 from functools import partial
 from itertools import pairwise
@@ -32,6 +32,36 @@ def projected(s: Schematic, letter: str, kind: str, x: Part, *, y: int, columns:
     s.arrow(x, w, path="vhv")
     s.arrow(w, made, kind=kind)
     return made
+
+
+def projections_of_head(
+    s: Schematic,
+    number: int,
+    x: Part,
+    attention: Part,
+    *,
+    y: int,
+    d_k: str = "d_k",
+    d_v: str = "d_v",
+) -> None:
+    """Draw W^Q, W^K and W^V of one head or part of the heads, between x and its attention.
+
+    Args: number, the index of all three; x, a matrix with its shape; attention, the layer above
+        which they stand, in height y; d_k and d_v, the last axes of their shapes.
+    """
+    _, d_in = x.shape
+    columns = (("Q", "query", -60, d_k), ("K", "key", 0, d_k), ("V", "value", 60, d_v))
+    for letter, kind, step, d in columns:
+        w = s.layer(
+            f"$W_{number}^{letter}$",
+            at=(attention.x + step, y),
+            kind=kind,
+            width=46,
+            shape=(d_in, d),
+            shape_side="",
+        )
+        s.arrow(x, w, path="vhv")
+        s.arrow(w, (w.x, attention.top[1] - 3), kind=kind)
 
 
 def attend(s: Schematic, q: Part, k: Part, v: Part, *, shade: list[list[float]]) -> Part:

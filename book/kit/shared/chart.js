@@ -68,8 +68,9 @@ const chart = (() => {
   }
 
   /**
-   * Bars beside their names. Options: label, digits, max, format(value) -> text.
-   * Returns { element, update([{ name, value, note, current }], max) }.
+   * Bars beside their names. Options: label, max, format(value) -> text.
+   * Returns { element, update([{ name, value, note, current }], max) }; a value of null is not known
+   * yet.
    */
   function bars({ label, max = 1, format = (value) => value.toFixed(2) }) {
     const element = h("ol", { class: "bw-bars", "aria-label": label });
@@ -80,8 +81,8 @@ const chart = (() => {
           h("li", { class: current ? "bw-chosen" : "" },
             h("span", { class: "bw-bar-name" }, h("span", { text: name }),
               note && h("span", { class: "bw-bar-note", text: note })),
-            h("span", { class: "bw-bar", "aria-hidden": "true", "--share": value / most }),
-            h("span", { class: "bw-bar-value", text: format(value) }))));
+            h("span", { class: "bw-bar", "aria-hidden": "true", "--share": (value ?? 0) / most }),
+            h("span", { class: "bw-bar-value", text: value === null ? "–" : format(value) }))));
       },
     };
   }

@@ -4,7 +4,7 @@ Names and shapes are checked before any number is used, and nothing is fetched f
 names and settings a design has, its own loader knows; here is what all loaders need."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+REAL = ("F16", "BF16", "F32", "F64")  # what safetensors calls the types of real numbers
+DESCRIBED = "is it the model that config.json describes?"
 REMEDY = "fetch the folder again, whole"
 
 
@@ -21,15 +23,43 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     Errors: ValueError for a file that is missing or is not a JSON object.
     """
     path = Path(folder) / CONFIG
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise ValueError(f"expected a file {path}, got a folder, a pipe or a device; {REMEDY}")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"expected a file {path}, got {error.strerror}; {REMEDY}") from error
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise ValueError(f"expected JSON in {path}, got {error}; {REMEDY}") from error
     if not isinstance(found, dict):
         raise ValueError(f"expected a JSON object in {path}, got {found!r}; {REMEDY}")
     return found
+
+
+def without_memory(folder: str | Path, n_blocks: int, make: Callable[[], Any]) -> Any:
+    """A model with names and shapes and no numbers, to be compared with a folder's file.
+
+    Args: n_blocks, the layers or experts that the config asks for, each of which has a tensor.
+    Errors: ValueError for more blocks than the file has tensors, or for impossible sizes.
+    """
+    from safetensors import SafetensorError, safe_open  # only who loads weights needs safetensors
+
+    path = _weights_file(folder)
+    try:
+        with safe_open(str(path), "pt") as file:
+            n_tensors = len(file.keys())
+    except SafetensorError as error:
+        raise ValueError(f"expected a whole file {path}, got {error}; {REMEDY}") from error
+    if n_blocks > n_tensors:
+        got = f"{n_tensors} tensors"
+        raise ValueError(
+            f"{path}: expected {n_blocks:,} layers and experts, got {got}; {DESCRIBED}"
+        )
+    try:
+        with torch.device("meta"):
+            return make()
+    except (ArithmeticError, RuntimeError, TypeError) as error:  # too many entries to count
+        raise ValueError(f"{config_file(folder)}: expected smaller sizes, got {error}") from error
 
 
 def read_weights(
@@ -52,11 +82,7 @@ def read_weights(
     """
     from safetensors import SafetensorError, safe_open  # only who loads weights needs safetensors
 
-    path = Path(folder) / WEIGHTS
-    if not path.is_file():
-        others = sorted(other.name for other in Path(folder).glob("*model*"))
-        got = f"only {', '.join(others)}" if others else "no such file"
-        raise ValueError(f"expected a file {path}, got {got}; take a model that is stored as one")
+    path = _weights_file(folder)
     try:
         with safe_open(str(path), "pt") as file:
             stored: dict[str, str] = {}  # from plain names to those in the file
@@ -68,15 +94,30 @@ def read_weights(
                         f"{REMEDY}"
                     )
                 stored[plain] = name
-            shapes = {plain: file.get_slice(name).get_shape() for plain, name in stored.items()}
+            slices = {plain: file.get_slice(name) for plain, name in stored.items()}
+            shapes = {plain: found.get_shape() for plain, found in slices.items()}
             _compare(path, shapes, wanted, tuple(unused))
-            found = {plain: file.get_tensor(stored[plain]) for plain in wanted}
+            kinds = {plain: slices[plain].get_dtype() for plain in wanted}
+            if others := [plain for plain, kind in kinds.items() if kind not in REAL]:
+                got = f"{kinds[others[0]]} in {others[0]}"
+                raise ValueError(f"{path}: expected finite real numbers, got {got}; {REMEDY}")
+            found = {plain: file.get_tensor(stored[plain]).to(dtype) for plain in wanted}
     except SafetensorError as error:
         raise ValueError(f"expected a whole file {path}, got {error}; {REMEDY}") from error
     for name, tensor in found.items():
-        if not tensor.is_floating_point() or not tensor.isfinite().all():
-            raise ValueError(f"{path}: expected finite real numbers in {name}; {REMEDY}")
-    return {name: tensor.to(dtype) for name, tensor in found.items()}
+        if not tensor.isfinite().all():
+            got = f"NaN or what {dtype} cannot hold"
+            raise ValueError(f"{path}: expected finite real numbers in {name}, got {got}; {REMEDY}")
+    return found
+
+
+def _weights_file(folder: str | Path) -> Path:
+    path = Path(folder) / WEIGHTS
+    if not path.is_file():
+        others = sorted(other.name for other in Path(folder).glob("*model*"))
+        got = f"only {', '.join(others)}" if others else "no such file"
+        raise ValueError(f"expected a file {path}, got {got}; take a model that is stored as one")
+    return path
 
 
 def _plain_name(name: str, prefix: str) -> str:
@@ -91,10 +132,9 @@ def _compare(
     wanted: Mapping[str, tuple[int, ...]],
     unused: tuple[str, ...],
 ) -> None:
-    described = "is it the model that config.json describes?"
     if missing := [name for name in wanted if name not in found]:
         got = f"none ({len(missing)} missing in all)"
-        raise ValueError(f"{path}: expected a tensor {missing[0]}, got {got}; {described}")
+        raise ValueError(f"{path}: expected a tensor {missing[0]}, got {got}; {DESCRIBED}")
     extra = [name for name in found if name not in wanted]
     if left := [name for name in extra if not (name.startswith(unused) or name.endswith(unused))]:
         raise ValueError(
@@ -103,7 +143,7 @@ def _compare(
         )
     for name, shape in wanted.items():
         if (came := tuple(found[name])) != shape:
-            raise ValueError(f"{path}: expected {name} of shape {shape}, got {came}; {described}")
+            raise ValueError(f"{path}: expected {name} of shape {shape}, got {came}; {DESCRIBED}")
 
 
 def filled(model: nn.Module, state: dict[str, Tensor], *, tied: bool) -> Any:

@@ -20,7 +20,7 @@ def test_bert_names_cover_each_parameter_once():
 
 def test_gpt2_state_fills_a_language_model():
     weights = {name: normal(*shape, seed=i) for i, (name, shape) in
-               enumerate(gpt2_shapes(CONFIG).items())}  # fmt: skip
+               enumerate(gpt2_shapes(LanguageModel(CONFIG)).items())}  # fmt: skip
     state = gpt2_state(weights, 3)
     model = LanguageModel(CONFIG)
     ours = model.state_dict()
@@ -31,7 +31,7 @@ def test_gpt2_state_fills_a_language_model():
 
 
 def test_c_attn_is_queries_keys_values_of_x():
-    weights = {name: normal(*shape) for name, shape in gpt2_shapes(CONFIG).items()}
+    weights = {name: normal(*shape) for name, shape in gpt2_shapes(LanguageModel(CONFIG)).items()}
     state, x = gpt2_state(weights, 3), normal(4, 6)
     fused = x @ weights["h.1.attn.c_attn.weight"] + weights["h.1.attn.c_attn.bias"]
     for i, letter in enumerate("qkv"):

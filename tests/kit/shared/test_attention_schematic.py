@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit.shared.attention_schematic import CELL, attend, projected
+from kit.shared.attention_schematic import CELL, attend, projected, projections_of_head
 from kit.shared.schematic import Schematic
 from lib.attention import scaled_dot_product_attention
 from tests.helpers import assert_shapes, normal
@@ -41,3 +41,18 @@ def test_cells_count_rows_and_columns(drawn):
         (4 * CELL, 5 * CELL),
         (4 * CELL, 2 * CELL),
     ]
+
+
+def test_projections_of_a_head_stand_above_its_attention():
+    s = Schematic(400, 300, alt="Two heads, each with three projections of X.")
+    x = s.matrix("$X$", at=(200, 60), rows=3, columns=6, cell=CELL, shape=("time", "d_one"))
+    tensors, wanted = {"X": normal(3, 11)}, {}
+    sizes = {"time": 3, "d_one": 11, "h": 2, "d_k": 5, "d_v": 7}
+    for number, middle in ((2, 100), (5, 300)):
+        attention = s.layer("attention", at=(middle, 220), width=180, name=f"attention {number}")
+        projections_of_head(s, number, x, attention, y=140, d_k="h*d_k")
+        for letter, d, away in (("Q", 10, -60), ("K", 10, 0), ("V", 7, 60)):
+            tensors[f"W_{number}^{letter}"] = normal(11, d)
+            wanted[f"W_{number}^{letter}"] = (middle + away, 140)
+    assert_shapes(s, tensors, sizes)
+    assert {part.name: part.centre for part in s.parts if part.name in wanted} == wanted

@@ -1,5 +1,7 @@
 """A folder with weights: whole and fitting, or an error that says what is wrong with it."""
 
+import json
+import os
 import shutil
 
 import pytest
@@ -85,7 +87,7 @@ def test_no_folder(load, tmp_path):
         load(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", "null"])
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "[" * 100_000])
 def test_a_config_that_is_none(folder, text):
     (folder / "config.json").write_text(text)
     with pytest.raises(ValueError, match=r"expected (a )?JSON .*config\.json"):
@@ -127,4 +129,49 @@ def test_numbers_that_are_none(folder, bad):
         load_bert(folder)
     change(folder, lambda w: w | {name: torch.ones_like(w[name], dtype=torch.long)})
     with pytest.raises(ValueError, match="finite real numbers"):
+        load_bert(folder)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+@pytest.mark.parametrize("make", [os.mkdir, lambda path: os.mkfifo(path)])
+def test_no_file_but_something_else(folder, name, make):
+    (folder / name).unlink()
+    make(folder / name)
+    with pytest.raises(ValueError, match=f"expected a file .*{name}, got"):
+        load_bert(folder)
+
+
+@pytest.mark.parametrize(
+    ("start", "load", "changes", "message"),
+    [
+        (BERT, load_bert, {"num_hidden_layers": 10**9}, "expected 1,000,000,000 layers"),
+        (GPT2, load_gpt2, {"n_layer": 10**9}, "expected 1,000,000,000 layers"),
+        (BERT, load_bert, {"hidden_size": 3 * 10**15}, "expected smaller sizes, got"),
+        (GPT2, load_gpt2, {"n_embd": 3 * 10**30}, "expected smaller sizes, got"),
+        (BERT, load_bert, {"vocab_size": 10**9}, r"of shape \(1000000000, 12\), got"),
+        (GPT2, load_gpt2, {"n_positions": 10**9}, r"of shape \(1000000000, 12\), got"),
+    ],
+)
+def test_sizes_are_compared_before_anything_is_built(start, load, changes, message, tmp_path):
+    copy = shutil.copytree(start, tmp_path / "model")
+    config = json.loads((copy / "config.json").read_text()) | changes
+    (copy / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=message):
+        load(copy)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda weight: weight * float("nan"),
+        lambda weight: weight.long(),
+        lambda weight: weight.to(torch.float8_e4m3fn),
+        lambda weight: weight.double() * 1e300,  # finite there, and not in float32
+    ],
+)
+def test_numbers_that_cannot_be_used(folder, spoil):
+    name = "bert.embeddings.LayerNorm.weight"
+    change(folder, lambda w: w | {name: spoil(w[name])})
+    with pytest.raises(ValueError, match=r"expected finite real numbers.* LayerNorm|in embeddings"):
         load_bert(folder)
