@@ -32,6 +32,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent.json")
 LIMIT = 240.0  # seconds of the processor for all tests of one mutant
 TIMEOUT = 20  # seconds for one test
 MEMORY = 4 << 30
+SHARES = 4  # parts of the tests, for the map
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -222,11 +223,15 @@ class Chosen:
             self.killer = report.nodeid
 
 
-def run_tests(folder: str, tests: list[str] | None, plugin: Any, *options: str) -> int:
-    """Run pytest here, in this process; all of `folder` or these tests."""
-    whole = tests is None or not Path(ROOT, folder).is_relative_to(ROOT)
-    names = {folder} if whole else {test.split("::")[0] for test in tests or ()}
-    files = sorted(str((ROOT / name).resolve()) for name in names)
+def files_of(folder: str, tests: list[str]) -> list[str]:
+    """The files that hold these tests; all of a folder that lies outside the repository."""
+    inside = Path(ROOT, folder).is_relative_to(ROOT)
+    names = {test.split("::")[0] for test in tests} if inside else {folder}
+    return sorted(str(ROOT / name) for name in names)
+
+
+def run_tests(files: list[str], plugin: Any, *options: str) -> int:
+    """Run pytest here, in this process."""
     with tempfile.TemporaryDirectory() as temporary:
         quiet = [
             "-q",
@@ -246,6 +251,17 @@ class Map:
     tests: dict[str, dict[int, list[str]]]
     seconds: dict[str, float]
     imports: list[str]
+
+    def add(
+        self, tests: dict[str, dict[str, list[str]]], seconds: dict[str, float], imports: list[str]
+    ) -> None:
+        """Join what some of the files gave; JSON's keys are texts."""
+        for file, lines in tests.items():
+            mine = self.tests.setdefault(file, {})
+            for line, names in lines.items():
+                mine[int(line)] = [*mine.get(int(line), ()), *names]
+        self.seconds |= seconds
+        self.imports += [name for name in imports if name not in self.imports]
 
     def of(self, mutant: Mutant) -> list[str]:
         """The tests that execute the changed line: the module's own first, the quickest first."""
@@ -268,40 +284,46 @@ class Map:
 
 
 def make_map(folder: str) -> Map:
-    """Run all tests of a folder once, in a child, and remember which lines each one runs."""
+    """Run all tests of a folder once, in children, and remember which lines each one runs."""
+    place = ROOT / folder
+    files = sorted(map(str, place.rglob("test_*.py"))) if place.is_dir() else [str(place)]
+    shares = [share for share in (files[at::SHARES] for at in range(SHARES)) if share]
+    found = Map({}, {}, [])
     with tempfile.TemporaryDirectory() as temporary:
-        path = Path(temporary) / "map.json"
 
-        def measure(_: int) -> int:
-            own = coverage.Coverage(
-                data_file=None, include=[f"{ROOT}/book/lib/*"], config_file=False, branch=False
-            )
-            watch = Watch(own)
-            own.start()
-            status = run_tests(folder, None, watch, "--timeout=0")
-            own.stop()
-            data = own.get_data()
-            tests = {
-                Path(file).relative_to(ROOT).as_posix(): {
-                    line: [name for name in names if name]
-                    for line, names in data.contexts_by_lineno(file).items()
-                }
-                for file in data.measured_files()
-            }
-            ours = ("lib", "kit", "train", "tests", "conftest", "scripts", "test_", "__")
-            imports = [name for name in sys.modules if not name.startswith(ours)]
-            path.write_text(json.dumps([tests, watch.seconds, imports]), encoding="utf-8")
+        def measure(number: int) -> int:
+            status, *told = measured(shares[number])
+            Path(temporary, f"{number}.json").write_text(json.dumps(told), encoding="utf-8")
             return status
 
-        (outcome,) = watched.each(measure, [0], workers=1, limit=1200.0)
-        if outcome.how != "done" or outcome.value != 0:
-            raise ValueError(
-                f"expected the tests in {folder} to pass before any mutant, got {outcome}; run "
-                f"them: python -m pytest {folder}"
-            )
-        tests, seconds, imports = json.loads(path.read_text(encoding="utf-8"))
-    lines = {file: {int(at): names for at, names in found.items()} for file, found in tests.items()}
-    return Map(lines, seconds, imports)
+        for outcome in watched.each(measure, range(len(shares)), limit=1200.0, chunk=1):
+            if outcome.how != "done" or outcome.value != 0:
+                raise ValueError(
+                    f"expected the tests in {folder} to pass before any mutant, got {outcome}; run "
+                    f"them: python -m pytest {folder}"
+                )
+            told = Path(temporary, f"{outcome.number}.json").read_text(encoding="utf-8")
+            found.add(*json.loads(told))
+    return found
+
+
+def measured(files: list[str]) -> tuple[int, dict[str, dict[int, list[str]]], Any, list[str]]:
+    """Run these files' tests: pytest's status, who runs which line, the seconds, the imports."""
+    own = coverage.Coverage(data_file=None, include=[f"{ROOT}/book/lib/*"], config_file=False)
+    watch = Watch(own)
+    own.start()
+    status = run_tests(files, watch, "--timeout=0")
+    own.stop()
+    data = own.get_data()
+    tests = {
+        Path(file).relative_to(ROOT).as_posix(): {
+            line: [name for name in names if name]
+            for line, names in data.contexts_by_lineno(file).items()
+        }
+        for file in data.measured_files()
+    }
+    ours = ("lib", "kit", "train", "tests", "conftest", "scripts", "test_", "__")
+    return status, tests, watch.seconds, [n for n in sys.modules if not n.startswith(ours)]
 
 
 # --- one mutant -----------------------------------------------------------------------------------
@@ -332,7 +354,7 @@ def judge(mutant: Mutant, tests: list[str], folder: str = "tests/lib") -> list[s
     for part in (own, others):
         if part:
             chosen = Chosen(part)
-            status = run_tests(folder, part, chosen, "-x", "-p", "no:randomly")
+            status = run_tests(files_of(folder, part), chosen, "-x")
             if status in (pytest.ExitCode.NO_TESTS_COLLECTED, pytest.ExitCode.USAGE_ERROR):
                 raise LookupError(f"expected to find the tests {part[:3]}, found none")
             if status != 0:
