@@ -1,11 +1,13 @@
 """Change the library at random places, one at a time, and see whether its tests notice.
 
 Each mutant is one change of one file of `lib`, made in memory: a comparison, an operator, a
-constant or a default turned into another one, a result into None, a statement or a keyword left out.
-Left alone are types, docstrings, the words of messages, and the `strict` of zip, a mere safeguard. It runs against those tests of tests/lib that execute the changed
-line (of a definition's head: its body), the module's own tests first, the quickest first, up to
-the first that fails. All happens in children that fork from a process with torch imported.
-`equivalent.json` names the mutants that change nothing, with the reason, by their source text.
+constant or a default turned into another one, a result into None, a statement or a keyword left
+out. Types, docstrings, the words of messages and the `strict` of zip, a mere safeguard, stay.
+
+A mutant runs against those tests of tests/lib that execute the changed line (of a definition's
+head: its body), the module's own tests first, the quickest first, up to the first that fails. All
+happens in children that fork from a process with torch imported. `equivalent.json` names the
+mutants that change nothing, with the reason, by their source text.
 """
 
 import ast
@@ -420,7 +422,9 @@ def run(
 
     report = Report(len(chosen), 0, 0, 0, [], 0.0, [])
     outcomes = watched.each(one, range(len(chosen)), limit=LIMIT, memory=MEMORY, chunk=1)
-    for outcome in outcomes:
+    for done, outcome in enumerate(outcomes, start=1):
+        if done % 50 == 0:
+            tell(f"{done} of {len(chosen)}")
         mutant = chosen[outcome.number]
         if outcome.how == "crash" and "LookupError" in outcome.value:
             raise ValueError(outcome.value)

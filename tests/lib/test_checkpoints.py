@@ -3,7 +3,9 @@
 import os
 import pickle
 import random
+import re
 import stat
+import zipfile
 
 import numpy as np
 import pytest
@@ -396,3 +398,20 @@ def test_a_stream_where_none_was_kept_stays_where_it_is(tmp_path):
     place = stream.position
     assert load_checkpoint(tmp_path / "c", model, optimizer, stream=stream) == (3, {})
     assert stream.position == place
+
+
+def test_a_checkpoint_is_a_whole_zip_archive_with_its_checksum_as_comment(tmp_path):
+    model, optimizer, _ = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0)
+    with zipfile.ZipFile(tmp_path / "c") as archive:
+        assert archive.testzip() is None
+        assert re.fullmatch(rb"[0-9a-f]{64}", archive.comment)
+
+
+def test_another_model_is_told_by_what_differs(tmp_path):
+    model, optimizer, _ = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0)
+    for sizes, name in (({"d_ff": 7}, "feed_forward"), ({"n_layers": 2}, "layers.1")):
+        other, its_optimizer, _ = new_run(**sizes)
+        with pytest.raises(ValueError, match=rf"{name}\S* has another size, or is in one of both"):
+            load_checkpoint(tmp_path / "c", other, its_optimizer)

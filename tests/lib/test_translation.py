@@ -225,3 +225,10 @@ def test_more_than_can_be_made_is_refused_at_once(counts, options, monkeypatch):
 def test_nearly_all_that_there_are():
     made, _ = translation_pairs(20_000, 0, max_items=1)
     assert len({pair.source for pair in made}) == 20_000
+
+
+def test_compounds_of_every_ten_are_split():
+    train, _ = translation_pairs(900, 0, locale="de", max_items=1)
+    words = {word for pair in train for word in pair.target}
+    assert {"und", "zwei", "vierzig"} <= words
+    assert not [word for word in words if "und" in word and word.endswith(("zig", "ßig"))]
