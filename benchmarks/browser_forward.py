@@ -44,6 +44,7 @@ TOKENS = 12
 RUNS = 10  # in a round
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <link rel="stylesheet" href="widgets/base.css">
+<link rel="stylesheet" href="widgets/forward_tracer.css">
 <script defer src="widget-host.js"></script><script defer src="widgets/shared.js"></script>
 <script defer src="widgets/forward_tracer.js"></script></head>
 <body style="width: 650px">{html}</body></html>"""

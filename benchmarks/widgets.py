@@ -87,6 +87,7 @@ def long_table() -> dict[tuple[str, ...], dict[str, float]]:
 
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <link rel="stylesheet" href="widgets/base.css">
+<link rel="stylesheet" href="widgets/{name}.css">
 <script defer src="widget-host.js"></script><script defer src="widgets/shared.js"></script>
 <script defer src="widgets/{name}.js"></script></head>
 <body style="width: 650px">{html}</body></html>"""

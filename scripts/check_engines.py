@@ -6,8 +6,10 @@ On Debian or Ubuntu: `apt-get install firefox-esr webkit2gtk-driver xvfb` (Ubunt
 snap; any `firefox` on the path will do). An engine that is not installed is named and skipped, and
 with none at all the script fails. Each page is opened from a server on this machine and as a file.
 Looked for: script errors, files that fail to load, widgets that did not start, sliders that change
-nothing, formulas that are not set, text wider than the window. Only the standard library is used:
-Firefox is driven by Marionette over a socket, WebKit by WebDriver over HTTP.
+nothing, formulas that are not set, text wider than the window, what the page's policy refused. Then
+each is opened by a link whose settings are hostile texts (`hostile.py`), its widgets are used up to
+their ends, and the texts are typed into every line: no error, nothing runs, the policy holds. Only
+the standard library is used: Firefox is driven by Marionette over a socket, WebKit by WebDriver.
 """
 
 import argparse
@@ -23,15 +25,20 @@ import tempfile
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from hostile import TEXTS, USE, WATCH
+
 ROOT = Path(__file__).resolve().parent.parent
 MINI = "/usr/lib/*/webkit2gtk-4.*/MiniBrowser"
 # Goes into each page before all else; attributes, since a driver may not see the page's names.
-LISTEN = """<script>(() => {
+LISTEN = (
+    f"<script>{WATCH}</script>"
+    + """<script>(() => {
   const said = [];
   const note = (text) => {
     said.push(String(text).slice(0, 200));
@@ -39,10 +46,17 @@ LISTEN = """<script>(() => {
   };
   addEventListener("error", (event) => note(event.message ?? `not loaded: ${
     event.target.src ?? event.target.href}`), true);
+  addEventListener("securitypolicyviolation", (event) => note(
+    `policy: ${event.effectiveDirective} refused ${event.blockedURI} ${event.sample}`));
   addEventListener("unhandledrejection", (event) => note(event.reason));
+  addEventListener("look-for-harm", () => {
+    if (window.harmed) note("a hostile text ran");
+    for (const name of touched()) note(`${name} was touched`);
+  });
   const { error } = console;
   console.error = (...all) => { note(all.join(" ")); error(...all); };
 })();</script>"""
+)
 LOOK = """
 const found = JSON.parse(document.documentElement.getAttribute("data-said") ?? "[]");
 const wide = document.documentElement.scrollWidth - innerWidth;
@@ -91,6 +105,38 @@ const found = [];
   }
   done(found.concat(JSON.parse(document.documentElement.getAttribute("data-said") ?? "[]")));
 })();
+"""
+# The settings that a link may have for the widgets of the page, and some that it may not.
+SETTINGS = """
+const seen = {};
+return [...document.querySelectorAll("div.book-widget")].flatMap((div) => {
+  const { module } = div.dataset;
+  seen[module] = (seen[module] ?? 0) + 1;
+  const id = seen[module] === 1 ? module : `${module}-${seen[module]}`;
+  const data = JSON.parse(div.querySelector("script[type='application/json']").textContent);
+  return Object.keys(data).map((key) => `${id}.${key}`);
+});
+"""
+HARM = f"""
+const done = arguments[arguments.length - 1];
+const texts = {json.dumps(TEXTS)};
+const found = [];
+(async () => {{
+  await new Promise((next) => setTimeout(next, 150));
+  const frames = [...document.querySelectorAll(".bw")];
+  if (frames.some((frame) => !frame.querySelector(".bw-ignored")?.textContent)) {{
+    found.push("a bad link goes without a word");
+  }}
+  await ({USE})(frames, texts);
+  const field = document.querySelector(".book-search input");
+  for (const text of field ? texts : []) {{
+    field.value = text;
+    field.form.dispatchEvent(new Event("submit", {{ cancelable: true }}));
+  }}
+  if (frames.some((frame) => !frame.querySelector(".bw-error").hidden)) found.push("an error");
+  window.dispatchEvent(new Event("look-for-harm"));
+  done(found.concat(JSON.parse(document.documentElement.getAttribute("data-said") ?? "[]")));
+}})();
 """
 
 
@@ -243,20 +289,34 @@ def serve(folder: Path) -> str:
     return f"http://127.0.0.1:{server.server_port}"
 
 
-def faults(engine, url: str) -> list[str]:
-    """What is wrong with a page on a desk and on a telephone, and once its sliders moved."""
+def hostile_link(url: str, settings: list[str], number: int) -> str:
+    """A link to the page `number` that gives each setting another hostile text."""
+    texts = [TEXTS[(number + i) % len(TEXTS)] for i in range(len(settings) + 1)]
+    pairs = zip(["q", *settings], texts, strict=True)
+    return f"{url}?{urllib.parse.urlencode(list(pairs))}#{urllib.parse.quote(texts[0])}"
+
+
+def faults(engine, url: str, number: int) -> list[str]:
+    """What is wrong with a page on a desk and on a telephone, once its sliders moved, and under
+    attack."""
     found = []
     for width in (1300, 500):  # no window of these browsers is narrower than about 450
         engine.size(width, 900)
         engine.open(url)
         found += engine.run(LOOK)
-    return [*dict.fromkeys(found + engine.run(MOVE, later=True))]
+    found += engine.run(MOVE, later=True)
+    settings = engine.run(SETTINGS)
+    engine.size(1300, 900)
+    engine.open(hostile_link(url, settings, number))
+    found += [f"under attack: {fault}" for fault in engine.run(HARM, later=True)]
+    return [*dict.fromkeys(found)]
 
 
 def check(engine, names: list[str], roots: dict[str, str], shots: Path | None) -> Iterator[str]:
     for way, root in roots.items():
-        for name in names:
-            yield from (f"{way} {name}: {fault}" for fault in faults(engine, f"{root}/{name}"))
+        for number, name in enumerate(names):
+            found = faults(engine, f"{root}/{name}", number)
+            yield from (f"{way} {name}: {fault}" for fault in found)
     for name in names if shots else []:
         engine.size(1300, 900)
         engine.open(f"{roots['http']}/{name}")
@@ -275,7 +335,9 @@ def main() -> int:
     parser.add_argument("--shots", type=Path, help="a folder for pictures of each page")
     arguments = parser.parse_args()
     names = [f"book/{path.name}" for path in sorted((arguments.html / "book").glob("*.html"))]
-    if not names:
+    if names:
+        names.append("search.html")
+    else:
         sys.exit(f"expected a built book in {arguments.html}, found none; run `make book` first")
     if arguments.shots:
         arguments.shots.mkdir(parents=True, exist_ok=True)

@@ -48,6 +48,9 @@ OPEN = """() => {
     if (here && !target.startsWith("#")) link.href = new URL(target, here).href;
   }
 }"""
+# The dialog of the figures has a picture only once it is opened.
+DRAWN = """() => Promise.all([...document.images].filter((image) => image.hasAttribute("src"))
+  .map((image) => image.decode()))"""
 
 
 def order() -> list[str]:
@@ -63,7 +66,7 @@ def printed(page: Page, path: Path) -> tuple[str, PdfReader]:
         timeout=30_000,
     )
     page.evaluate(OPEN)
-    page.evaluate("() => Promise.all([...document.images].map((image) => image.decode()))")
+    page.evaluate(DRAWN)
     title = page.locator("h1").first.inner_text().strip(" #")
     data = page.pdf(format="A4", margin=MARGIN, scale=SCALE, print_background=True)
     return re.sub(r"\s+", " ", title), PdfReader(io.BytesIO(data))

@@ -22,6 +22,7 @@ from ext import (
     book_meta,
     book_outputs,
     book_pages,
+    book_policy,
     book_questions,
     book_reader,
     book_runs,
@@ -42,6 +43,8 @@ def finish(app, exception) -> None:
         if path.stem not in drawn:
             book_images.lighten(path)
     options = (out / "_static" / book_pages.OPTIONS).read_text(encoding="utf-8")
+    for template in (out / "_static").glob("*.html"):
+        template.unlink()  # the theme's, for its own build: no page, and so without a policy
     steps = (
         partial(book_pages.place_images, sizes=book_images.picture_sizes(out)),
         partial(book_figures.open_large, drawn=drawn),
@@ -49,6 +52,9 @@ def finish(app, exception) -> None:
         partial(book_pages.keep_used, options=options),
         partial(book_pages.link_downloads, sizes=book_pages.download_sizes(out)),
         book_reader.link_colab,
+        book_policy.name_actions,
+        book_policy.join_scripts,
+        book_policy.protect,
     )
     book_fonts.cut_all(out / "_static", book_pages.rewrite(out, steps))
     book_reader.write_downloads(Path(app.srcdir), out)
@@ -84,4 +90,10 @@ def setup(app):
     app.connect("html-page-context", book_widgets.on_page)
     app.connect("html-page-context", book_meta.on_page)
     app.connect("build-finished", finish)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    # Raised when pages that were built before must be built again.
+    return {
+        "version": "1",
+        "env_version": 1,
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

@@ -45,7 +45,9 @@ DOWNLOADS = {"PDF": PDF, "EPUB": EPUB}
 MARK, END = "<!-- downloads -->", "<!-- /downloads -->"
 SITE_ROOT = re.compile(r'<html\b[^>]*\bdata-content_root="([^"]*)"')
 # The theme's own button, which prints the one page that is open.
-PRINT_BUTTON = re.compile(r'<li>\s*<button onclick="window\.print\(\)".*?</li>', re.DOTALL)
+PRINT_BUTTON = re.compile(
+    r'<li>\s*<button (?:onclick="window\.print\(\)"|data-action="print").*?</li>', re.DOTALL
+)
 OLD_LINK = re.compile(f"{MARK}.*?{END}", re.DOTALL)
 ITEM = (
     '<li><a href="{address}" class="btn btn-sm btn-download-book-button dropdown-item" download>'

@@ -30,6 +30,7 @@ from kit.shared.packing import pack_file  # needs Python alone
 KIT = Path(__file__).resolve().parent.parent / "kit"
 SHARED = ("math", "ui", "controls", "walk", "raster", "grid", "chart")
 CHECKPOINTS = KIT.parent / "checkpoints"
+LAST = 900  # of the style sheets, behind the book's own, which have 800
 PARTS = re.compile(r"^// Parts: (.+)$", re.MULTILINE)
 EXPORT = re.compile(r"^export default ", re.MULTILINE)
 USED = re.compile(r'class="book-widget" data-module="([^"]*)"')
@@ -55,7 +56,7 @@ def parts_of(module: str, folder: Path, ending: str = "js") -> str:
 
 
 def widget_script(name: str, folder: Path) -> str:
-    """The module `name` as a classic script that hands itself, and its styles, to the host.
+    """The module `name` as a classic script that hands itself to the host.
 
     Errors: ValueError for a module that imports, or has other exports than one default.
     """
@@ -66,14 +67,24 @@ def widget_script(name: str, folder: Path) -> str:
             f"expected {name}.js to hold one `export default` and no import, got {others}; "
             f"the shared names {', '.join(SHARED)} are there without an import"
         )
-    css = folder / f"{name}.css"
-    style = parts_of(text, folder, "css")
-    style += css.read_text(encoding="utf-8") if css.is_file() else ""
     body = parts_of(text, folder) + EXPORT.sub("const module = ", text)
     return (
         f"(() => {{\nconst {{ {', '.join(SHARED)} }} = bookWidgets.shared;\n{body}\n"
-        f"bookWidgets.add({json.dumps(name)}, module, {json.dumps(style)});\n}})();\n"
+        f"bookWidgets.add({json.dumps(name)}, module);\n}})();\n"
     )
+
+
+def widget_style(name: str, folder: Path) -> str:
+    """The styles of the module `name` and of its parts."""
+    css = folder / f"{name}.css"
+    style = parts_of((folder / f"{name}.js").read_text(encoding="utf-8"), folder, "css")
+    return style + (css.read_text(encoding="utf-8") if css.is_file() else "")
+
+
+def write_widget(name: str, folder: Path, out_dir: Path) -> None:
+    """Write the script and the styles of the widget `name` into `out_dir`."""
+    (out_dir / f"{name}.js").write_text(widget_script(name, folder), encoding="utf-8")
+    (out_dir / f"{name}.css").write_text(widget_style(name, folder), encoding="utf-8")
 
 
 def widgets() -> dict[str, Path]:
@@ -83,15 +94,15 @@ def widgets() -> dict[str, Path]:
 
 
 def emit_assets(out_dir: Path) -> list[str]:
-    """Write the shared script, a script for each widget and for each stored model, and the styles.
+    """Write the shared script and styles, those of each widget, and a script for each stored model.
 
     Returns: the names of the widgets.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     found = widgets()
-    scripts = {name: widget_script(name, folder) for name, folder in found.items()}
-    for name, text in (scripts | {"shared": shared_script()}).items():
-        (out_dir / f"{name}.js").write_text(text, encoding="utf-8")
+    for name, folder in found.items():
+        write_widget(name, folder, out_dir)
+    (out_dir / "shared.js").write_text(shared_script(), encoding="utf-8")
     (out_dir / "models").mkdir(exist_ok=True)
     for path in CHECKPOINTS.glob("*.safetensors"):
         packed = pack_file(path)
@@ -114,6 +125,8 @@ def on_page(app, page, template, context, doctree) -> None:
     if unknown:
         raise ValueError(f"expected widgets of the book on page {page}, got {unknown}")
     app.add_css_file("widgets/base.css")
+    for name in used:
+        app.add_css_file(f"widgets/{name}.css", priority=LAST)
     for file in ("widget-host", "widgets/shared", *(f"widgets/{name}" for name in used)):
         app.add_js_file(f"{file}.js", loading_method="defer")
 

@@ -222,9 +222,7 @@ class Rotary(_Tabled):
         rows = rows.to(torch.promote_types(rows.dtype, x.dtype))  # no complex half precision
         pairs = x.to(rows.dtype).unflatten(-1, (-1, 2))  # (*batch, time, d_k / 2, 2)
         places = (*pairs.stride()[:-1], pairs.storage_offset())
-        if pairs.stride(-1) != 1 or any(
-            place % 2 for place in places
-        ):  # not as complex numbers lie
+        if pairs.stride(-1) != 1 or any(place % 2 for place in places):  # not side by side
             pairs = pairs.clone(memory_format=torch.contiguous_format)
         turned = torch.view_as_complex(pairs) * torch.view_as_complex(rows)
         return torch.view_as_real(turned).flatten(-2).to(x.dtype)  # (*batch, time, d_k)

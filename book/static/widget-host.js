@@ -3,7 +3,7 @@
 "use strict";
 
 window.bookWidgets = window.bookWidgets ?? (() => {
-  const modules = {};
+  const modules = new Map();
 
   /** What a kernel's model offers to a widget, kept in the page. */
   function localModel(data) {
@@ -34,7 +34,7 @@ window.bookWidgets = window.bookWidgets ?? (() => {
     const name = div.dataset.module;
     const view = document.createElement("div");
     try {
-      const module = modules[name];
+      const module = modules.get(name);
       if (!module) throw new Error(`its script widgets/${name}.js did not load`);
       const data = JSON.parse(div.querySelector("script[type='application/json']").textContent);
       view.id = id;
@@ -51,21 +51,15 @@ window.bookWidgets = window.bookWidgets ?? (() => {
   }
 
   document.addEventListener("DOMContentLoaded", () => {
-    const seen = {};
+    const seen = new Map();
     for (const div of document.querySelectorAll("div.book-widget")) {
       const name = div.dataset.module;
-      seen[name] = (seen[name] ?? 0) + 1;
-      mount(div, seen[name] === 1 ? name : `${name}-${seen[name]}`);
+      seen.set(name, (seen.get(name) ?? 0) + 1);
+      mount(div, seen.get(name) === 1 ? name : `${name}-${seen.get(name)}`);
     }
   });
 
   return {
-    add(name, module, css) {
-      modules[name] = module;
-      if (!css) return;
-      const style = document.createElement("style");
-      style.textContent = css;
-      document.head.append(style);
-    },
+    add(name, module) { modules.set(name, module); },
   };
 })();

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import torch
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from ext import book_widgets
+from ext import book_policy, book_widgets
 from tests.browser import axe
 from tests.browser.weigh import QuietHandler, serve_packed
 from tests.paths import BOOK, HTML
@@ -47,6 +48,10 @@ MODULE_PAGE = """
 <div id="mount"></div>
 """
 
+# A policy reports what it refused on the page; the console says it too, in each engine's own words.
+REFUSED = """addEventListener("securitypolicyviolation", (event) => console.error(
+  `policy: ${event.effectiveDirective} refused ${event.blockedURI} ${event.sample}`))"""
+
 
 def serve(folder: Path) -> tuple[ThreadingHTTPServer, str]:
     handler = functools.partial(QuietHandler, directory=str(folder))
@@ -73,6 +78,20 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+def watch(page: Page, problems: list[str]) -> None:
+    """Collect what a page complains of, what its policy refused, and what it asked of others."""
+
+    def asked(url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname != "127.0.0.1":
+            problems.append(f"asked another host: {url}")
+
+    page.add_init_script(REFUSED)
+    page.on("console", lambda m: m.type == "error" and problems.append(m.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: asked(request.url))
+
+
 @dataclass
 class Tab:
     """A page that one test after another uses, and what the present one complained of."""
@@ -81,8 +100,7 @@ class Tab:
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.page.on("console", lambda m: m.type == "error" and self.problems.append(m.text))
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        watch(self.page, self.problems)
 
 
 class Tabs:
@@ -150,8 +168,7 @@ class Stage:
         for a context, the page has one of its own: has_touch, permissions and others.
         """
         name = widget._module
-        script = book_widgets.widget_script(name, widget._folder)
-        (self.folder / "widgets" / f"{name}.js").write_text(script, encoding="utf-8")
+        book_widgets.write_widget(name, widget._folder, self.folder / "widgets")
         if packed := getattr(widget, "_packed", None):  # a model that the page can load
             model = self.folder / "widgets" / "models" / f"{packed.id}.js"
             model.write_text(packed.script(), encoding="utf-8")
@@ -160,7 +177,8 @@ class Stage:
             style = f"<style>{widget._css}</style>"
             body = MODULE_PAGE.format(name=name, data=json.dumps(widget.data()))
         else:
-            style = '<link rel="stylesheet" href="widgets/base.css">'
+            sheets = ("base", name)
+            style = "".join(f'<link rel="stylesheet" href="widgets/{s}.css">' for s in sheets)
             scripts = ("widget-host", "widgets/shared", f"widgets/{name}")
             style += "".join(f'<script defer src="{s}.js"></script>' for s in scripts)
             body = html or widget._repr_mimebundle_()[0]["text/html"]
@@ -172,6 +190,7 @@ class Stage:
             f'<body style="background:{ground};margin:0;padding:16px;{size}">'
             f"<main><h1 style='font-size:1px'>{name}</h1>{body}</main></body></html>"
         )
+        text = book_policy.protect(text)  # as every page of the book has one
         (self.folder / f"{name}.html").write_text(text, encoding="utf-8")
         tab = self.tab((width or self.screen[0], self.screen[1]), context)
         page = tab.page
@@ -209,9 +228,9 @@ class Stage:
         source = source.replace("export default", "const module =")
         shared = ", ".join(book_widgets.SHARED)
         source = book_widgets.parts_of(source, widget._folder) + source
-        page.add_script_tag(
-            content=f"const {{ {shared} }} = bookWidgets.shared; window.math = math;"
-            f"window.own = (() => {{ {source}; return {{ {names} }}; }})();"
+        page.evaluate(
+            f"() => {{ const {{ {shared} }} = bookWidgets.shared; window.math = math;"
+            f"window.own = (() => {{ {source}; return {{ {names} }}; }})(); }}"
         )
         return page
 

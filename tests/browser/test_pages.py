@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Locator, Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.browser.axe import violations
+from tests.browser.conftest import watch
 from tests.browser.weigh import LIMIT, SCROLL, Weight
 from tests.paths import HTML
 
@@ -23,8 +24,7 @@ class Visit:
 
     def __init__(self, page: Page, url: str):
         self.page, self.problems, self.responses = page, [], []
-        page.on("console", lambda m: m.type == "error" and self.problems.append(m.text))
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        watch(page, self.problems)
         page.on("response", lambda response: self.responses.append(response))
         page.on("requestfailed", lambda request: self.problems.append(f"failed: {request.url}"))
         page.goto(url, wait_until="networkidle")
@@ -92,8 +92,8 @@ def test_page_is_accessible_and_fits(opened: Opened, width: int, theme: str):
     opened.show(theme, width)
     page = opened.page
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert opened.problems == []  # before axe, which fetches style sheets on its own account
     assert violations(page, whole=theme == "light") == []
+    assert opened.problems == []
 
 
 @each(PAGES)

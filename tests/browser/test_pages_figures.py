@@ -45,7 +45,7 @@ def test_a_figure_has_the_ground_of_its_page_in_both_themes(page):
     means = {}
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
-        page.wait_for_function(f"document.documentElement.dataset.theme === '{theme}'")
+        page.wait_for_function(f"() => document.documentElement.dataset.theme === '{theme}'")
         picture = pixels(figure(page).screenshot())
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         expected = [int(part) for part in ground[4:-1].split(",")]
@@ -88,7 +88,7 @@ def test_closed_by_its_button_it_leaves_no_step_in_the_history(page):
         figure(page).click()
         view(page).get_by_role("button", name="Close").click()
         expect(view(page)).to_be_hidden()
-        page.wait_for_function("!history.state?.figure")
+        page.wait_for_function("() => !history.state?.figure")
     assert page.evaluate("history.length") <= steps + 1
 
 

@@ -43,7 +43,7 @@ def test_a_dark_page_is_printed_light(page):
     page.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = {theme}; }})")
     page.pdf()
     assert page.evaluate("printed") == "light"
-    page.wait_for_function(f"{theme} === 'dark'")
+    page.wait_for_function(f"() => {theme} === 'dark'")
 
 
 @pytest.mark.built

@@ -247,7 +247,7 @@ def test_a_finger_beside_the_points_scrolls_the_page(phone):
     page = phone.show(QueryPlane(), size=LONG)
     box = page.locator(".qp-plane").first.bounding_box()
     Finger(page).drag((box["x"] + 30, box["y"] + 0.8 * box["height"]), (0, -200), steps=12)
-    page.wait_for_function("scrollY > 50", timeout=2000)
+    page.wait_for_function("() => scrollY > 50", timeout=2000)
     assert place(page, "query q") == [1.0, 1.0]
 
 

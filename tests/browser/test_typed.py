@@ -57,6 +57,8 @@ REFUSED = {  # what is not known, and what is offered instead
     "twleve dolars": (["twleve", "dolars"], "twelve dollars"),
     "a cat and two dogs": (["one", "cat", "dogs"], None),
     "hello": (["hello"], None),
+    "constructor": (["constructor"], None),  # what every object has is no word of a table
+    "six __proto__": (["__proto__"], None),
 }
 
 

@@ -1,5 +1,6 @@
 // A few token vectors in the plane and a state. The vectors are the output matrix too: a logit is
 // the dot product of the state and a token's vector.
+// Parts: moved
 const SIDE = 320; // of the plane, in its own units
 const STEPS = 20; // that one press of the button takes downhill
 const RATE = 0.5;
@@ -8,19 +9,6 @@ const fixed = (value, digits = 2) => {
   const text = value.toFixed(digits);
   return (/^-0\.?0*$/.test(text) ? text.slice(1) : text).replace("-", "−");
 };
-const pack = (changed) =>
-  Object.entries(changed).map(([token, row]) => `${token}=${row.join(",")}`).join(";");
-
-/** The vectors that the reader moved, read again; what does not fit is left out. */
-function unpack(text, known, limit) {
-  const parts = text.split(";").map((part) => part.split("="));
-  return Object.fromEntries(parts.flatMap(([token, numbers]) => {
-    const row = (numbers ?? "").split(",").map(Number);
-    const fits = Object.hasOwn(known, token) && row.length === 2
-      && row.every((value) => Math.abs(value) <= limit);
-    return fits ? [[token, row]] : [];
-  }));
-}
 
 /** Logits, probabilities, the smoothed target, the loss, the target's entropy, the gradient on h. */
 function tied(vectors, h, target, temperature, smoothing) {
@@ -117,7 +105,7 @@ export default {
       const known = Object.fromEntries(tokens.map((token, i) => [token, rows[i]]));
       const limit = w.data("limit");
       w.state({
-        edited: ui.text(),
+        edited: ui.readable((text) => moved.unpack(text, known, limit)),
         state_1: ui.number(-limit, limit),
         state_2: ui.number(-limit, limit),
         target: ui.oneOf(...tokens),
@@ -125,11 +113,11 @@ export default {
         smoothing: ui.number(0, w.data("most_smoothing")),
         token: ui.oneOf(...tokens),
       });
-      const held = () => ({ ...known, ...unpack(w.get("edited"), known, limit) });
+      const held = () => ({ ...known, ...moved.unpack(w.get("edited"), known, limit) });
       const round = (value) => Math.min(limit, Math.max(-limit, Math.round(100 * value) / 100));
       const moveState = ([a, b]) => w.set({ state_1: round(a), state_2: round(b) });
-      const moveToken = (token, row) => w.set({ token, edited: pack({
-        ...unpack(w.get("edited"), known, limit), [token]: row.map(round) }) });
+      const moveToken = (token, row) => w.set({ token, edited: moved.pack({
+        ...moved.unpack(w.get("edited"), known, limit), [token]: row.map(round) }) });
 
       const options = tokens.map((token) => [token, token]);
       const target = controls.select(w, "target", { label: "Right token", options });

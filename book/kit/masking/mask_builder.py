@@ -19,13 +19,13 @@ QUERY_TOKENS, KEY_TOKENS = tuple(TARGET.split()), tuple(SOURCE.split())
 
 
 def _numbers(widget: BookWidget, value: Any, name: str) -> str:
-    if not re.fullmatch(r"\s*\d+\s*(,\s*\d+\s*)*", domain.text(value, name)):
+    if not re.fullmatch(r"\s*[0-9]+\s*(,\s*[0-9]+\s*)*", domain.text(value, name)):
         domain.refuse(name, "whole numbers with commas between them", repr(value))
     return value
 
 
 def _cells(widget: BookWidget, value: Any, name: str) -> str:
-    if not re.fullmatch(r"(\d+\.\d+[tf](_\d+\.\d+[tf])*)?", domain.text(value, name)):
+    if not re.fullmatch(r"([0-9]+\.[0-9]+[tf](_[0-9]+\.[0-9]+[tf])*)?", domain.text(value, name)):
         domain.refuse(name, "cells such as 2.4t_3.0f", repr(value))
     return value
 

@@ -13,8 +13,8 @@ const shorter = (value) => (Math.abs(value) >= 1e4 || (value && Math.abs(value) 
 
 /** The numbers in text such as "5.6"; undefined if one of them is no property. */
 function readAsked(text, count) {
-  const found = text ? text.split(".").map(Number) : [];
-  return found.every((k) => Number.isInteger(k) && k >= 0 && k < count) ? found : undefined;
+  const found = text ? text.split(".") : [];
+  return found.every((k) => /^\d+$/.test(k) && +k < count) ? found.map(Number) : undefined;
 }
 
 /** What to say to a guess: does it fit what was asked, and if not, where does it not? */

@@ -26,7 +26,7 @@ export default {
         off: ui.readable((text) => ablation.parse(text, heads)),
         mode: ui.oneOf("zero", "mean"),
         sentence: ui.integer(0, count),
-        own: ui.text(),
+        own: ui.text(composer.LONGEST),
       });
       const percent = (share) => `${Math.round(100 * share)} %`;
       const tenths = (share) => `${(100 * share).toFixed(1)} %`;

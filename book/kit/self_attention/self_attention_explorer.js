@@ -1,5 +1,6 @@
 // Self-attention of a short sentence or of many random vectors, with the arithmetic behind every
 // number. Queries, keys and values are the same vectors, and positions if they are added.
+// Parts: moved
 
 const cut = (sentence) => sentence.trim().split(/\s+/).filter(Boolean);
 const fixed = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
@@ -11,21 +12,6 @@ const factor = (value) => String(rounded(value)).replace("-", "−");
 /** A result, behind "=" if the numbers shown give its four decimals, else behind "≈". */
 const result = (value, given) =>
   `${fixed(given, 4) === fixed(value, 4) ? "=" : "≈"} ${fixed(value, 4)}`;
-
-/** The embeddings that the reader changed, as text that fits an address: "word=1,2;word=3,4". */
-const pack = (changed) =>
-  Object.entries(changed).map(([word, row]) => `${word}=${row.join(",")}`).join(";");
-
-/** The same, read again. What does not fit the known words and the width is left out. */
-function unpack(text, known, limit) {
-  const parts = text.split(";").map((part) => part.split("="));
-  return Object.fromEntries(parts.flatMap(([word, numbers]) => {
-    const row = (numbers ?? "").split(",").map(Number);
-    const fits = Object.hasOwn(known, word) && row.length === known[word].length
-      && row.every((value) => Math.abs(value) <= limit);
-    return fits ? [[word, row]] : [];
-  }));
-}
 
 /** Random vectors of unit variance; shorter ones are the beginnings of the widest. */
 function vectorsFrom(seed, most, widest) {
@@ -124,15 +110,6 @@ export default {
       const known = Object.fromEntries(w.data("words").map((word, i) => [word, rows[i]]));
       const [most, limit, widths] = [w.data("most_tokens"), w.data("limit"), w.data("widths")];
       const widest = Math.max(...widths, rows[0].length);
-      w.state({
-        source: ui.oneOf("sentence", "random"),
-        sentence: ui.text(), edited: ui.text(),
-        n_tokens: ui.integer(1, most), width: ui.oneOf(...widths),
-        spread: ui.oneOf(...w.data("spreads")), seed: ui.integer(0, w.data("last_seed")),
-        scaled: ui.flag(), causal: ui.flag(), positions: ui.flag(),
-        query: ui.integer(0, most - 1), key: ui.integer(0, most - 1),
-        entry: ui.integer(0, widest - 1),
-      });
       function parse(text) {
         const tokens = cut(text);
         const strange = tokens.filter((token) => !Object.hasOwn(known, token));
@@ -143,6 +120,16 @@ export default {
         if (tokens.length && tokens.length <= most) return tokens.join(" ");
         throw new Error(`expected 1 to ${most} words, got ${tokens.length}`);
       }
+      w.state({
+        source: ui.oneOf("sentence", "random"),
+        sentence: ui.readable(parse),
+        edited: ui.readable((text) => moved.unpack(text, known, limit)),
+        n_tokens: ui.integer(1, most), width: ui.oneOf(...widths),
+        spread: ui.oneOf(...w.data("spreads")), seed: ui.integer(0, w.data("last_seed")),
+        scaled: ui.flag(), causal: ui.flag(), positions: ui.flag(),
+        query: ui.integer(0, most - 1), key: ui.integer(0, most - 1),
+        entry: ui.integer(0, widest - 1),
+      });
       const isRandom = () => w.get("source") === "random";
       const current = () => {
         const tokens = isRandom() ? Array.from({ length: w.get("n_tokens") }, (_, i) => `t${i}`)
@@ -181,12 +168,12 @@ export default {
       });
       const editor = ui.h("div", { class: "bw-part" }, title,
         ui.h("div", { class: "sa-entries" }, entries.map(({ element }) => element)));
-      const held = () => ({ ...known, ...unpack(w.get("edited"), known, limit) });
+      const held = () => ({ ...known, ...moved.unpack(w.get("edited"), known, limit) });
       function change(k, value) {
         const { tokens, query: i } = current();
         const word = tokens[i];
         const row = held()[word].map((old, m) => (m === k ? Math.round(1000 * value) / 1000 : old));
-        w.set({ edited: pack({ ...unpack(w.get("edited"), known, limit), [word]: row }) });
+        w.set({ edited: moved.pack({ ...moved.unpack(w.get("edited"), known, limit), [word]: row }) });
       }
 
       // The maps; reading a cell shows its arithmetic, and a screen reader hears it

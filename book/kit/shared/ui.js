@@ -28,17 +28,19 @@ const ui = (() => {
 
   // What a state value may be: each returns the value, or undefined if it will not do. A slider
   // reads its range off it, so that the numbers stand once.
-  const isNumber = (value) => value !== "" && value !== null && Number.isFinite(Number(value));
+  const isNumber = (value) => ["number", "string"].includes(typeof value)
+    && String(value).trim() !== "" && Number.isFinite(Number(value));
   const kinds = {
     integer: (min, max) => Object.assign((value) =>
       (isNumber(value) && Number.isInteger(+value) && +value >= min && +value <= max
-        ? +value : undefined), { min, max }),
+        ? +value + 0 : undefined), { min, max }), // 0 is added because of -0
     number: (min, max) => Object.assign((value) =>
-      (isNumber(value) && +value >= min && +value <= max ? +value : undefined), { min, max }),
+      (isNumber(value) && +value >= min && +value <= max ? +value + 0 : undefined), { min, max }),
     oneOf: (...values) => Object.assign((value) =>
       values.find((one) => String(one) === String(value)), { values }),
-    flag: () => (value) => ({ true: true, false: false })[String(value)],
-    text: (longest = Infinity) => (value) =>
+    flag: () => (value) => (["true", "false"].includes(String(value)) ? String(value) === "true"
+      : undefined),
+    text: (longest) => (value) =>
       (typeof value === "string" && value.length <= longest ? value : undefined),
     /** Text that `read` can read: it throws for any other. */
     readable: (read) => (value) => {
@@ -63,8 +65,10 @@ const ui = (() => {
     constructor(model, el, title, lead) {
       Object.assign(this, { model, el, keys: {}, initial: {}, drawn: [], resets: [], closed: [],
         due: false });
+      this.prefix = `${el.dataset.widget}.`; // of this widget's settings in an address
       this.body = h("div", { class: "bw-body" });
       this.status = h("div", { class: "bw-hidden", role: "status" });
+      this.ignored = h("p", { class: "bw-ignored", role: "status" });
       this.alert = h("p", { class: "bw-error", role: "alert", hidden: true });
       // Keys typed in a widget are the widget's: JupyterLab would take the arrows for its cells, and
       // looks for this mark on the element that has the focus.
@@ -100,10 +104,12 @@ const ui = (() => {
 
     /**
      * Declares the state: for each trait that the controls change, what values it may have.
-     * In the published page an address such as ?NAME.step=3 sets it.
+     * In the published page an address such as ?NAME.step=3 sets it; what it may not be is ignored,
+     * and a line says so.
      */
     state(keys) {
-      const address = new URLSearchParams(this.el.dataset.widget ? location.search : "");
+      const asked = this.asked();
+      let ignored = [...asked.keys()].filter((key) => !Object.hasOwn(keys, key)).length;
       for (const [key, check] of Object.entries(keys)) {
         const value = check(this.model.get(key));
         if (value === undefined) {
@@ -111,13 +117,31 @@ const ui = (() => {
         }
         this.keys[key] = check;
         this.initial[key] = value;
-        const asked = address.get(`${this.el.dataset.widget}.${key}`);
-        const wanted = asked === null ? undefined : check(asked);
+        const wanted = asked.has(key) ? check(asked.get(key)) : undefined;
         if (wanted !== undefined) this.model.set(key, wanted);
+        else if (asked.has(key)) ignored += 1;
         const changed = () => this.redraw();
         this.model.on(`change:${key}`, changed);
         this.onClose(() => this.model.off(`change:${key}`, changed));
       }
+      if (ignored) this.ignore(ignored);
+    }
+
+    /** The settings that the page's address has for this widget, each once. */
+    asked() {
+      const all = this.el.dataset.widget ? [...new URLSearchParams(location.search)] : [];
+      return new Map(all.reverse().filter(([name]) => name.startsWith(this.prefix))
+        .map(([name, value]) => [name.slice(this.prefix.length), value]));
+    }
+
+    /** Says how many settings of a link were ignored, a moment later: so it is read out too. */
+    ignore(count) {
+      const text = count === 1 ? "A setting in the link was ignored: it is not one of this widget's."
+        : `${count} settings in the link were ignored: they are not among this widget's.`;
+      this.alert.before(this.ignored);
+      const timer = setTimeout(() => { this.ignored.textContent = text; }, 100);
+      this.onReset(() => this.ignored.remove());
+      this.onClose(() => clearTimeout(timer));
     }
 
     get(key) {
@@ -174,12 +198,13 @@ const ui = (() => {
     /** A link to this page that opens with the present state. */
     link() {
       const url = new URL(location.href);
-      const id = this.el.dataset.widget;
+      for (const key of this.asked().keys()) url.searchParams.delete(this.prefix + key);
       for (const [key, value] of Object.entries(this.snapshot())) {
-        if (String(value) === String(this.initial[key])) url.searchParams.delete(`${id}.${key}`);
-        else url.searchParams.set(`${id}.${key}`, value);
+        if (String(value) !== String(this.initial[key])) {
+          url.searchParams.set(this.prefix + key, value);
+        }
       }
-      url.hash = id;
+      url.hash = this.el.dataset.widget;
       return url.href;
     }
 

@@ -58,7 +58,7 @@ export default {
         stage: ui.integer(0, stages.length - 1),
         head: ui.integer(0, sizes.n_heads - 1),
         position: ui.integer(0, longest - 1),
-        own: ui.text(),
+        own: ui.text(composer.LONGEST),
       });
       const options = { stages, longest: engine.max_length,
         k: sentences[0].guesses.at(-1)[0].length };

@@ -1,6 +1,7 @@
 // A line for a sentence of the reader's own, which the model in the page then translates.
 const composer = (() => {
   const FITTING = 6; // suggested words
+  const LONGEST = 400; // letters of a sentence
   const quoted = (words) => words.map((word) => `“${word}”`).join(", ");
 
   /** Which numbers a model with these words knows, as "2 to 99, without 21, 31, … 91". */
@@ -73,7 +74,7 @@ const composer = (() => {
     const note = ui.h("p", { class: "bw-note", id: ui.freshId(), "aria-live": "polite" });
     const input = ui.h("input", { type: "text", class: "bw-input", id: ui.freshId(),
       autocomplete: "off", autocapitalize: "none", spellcheck: "false", enterkeyhint: "go",
-      maxlength: 400, "aria-describedby": note.id, input: suggest,
+      maxlength: LONGEST, "aria-describedby": note.id, input: suggest,
       keydown(event) { // a form's own way with this key does not work in JupyterLab
         if (event.key === "Enter" && !event.isComposing) send();
       } });
@@ -221,5 +222,5 @@ const composer = (() => {
     };
   }
 
-  return { own, parse };
+  return { LONGEST, own, parse };
 })();

@@ -14,14 +14,16 @@ const typed = (() => {
   const UNITS = ("zero one two three four five six seven eight nine ten eleven twelve thirteen "
     + "fourteen fifteen sixteen seventeen eighteen nineteen").split(" ");
   const TENS = ["", "", ..."twenty thirty forty fifty sixty seventy eighty ninety".split(" ")];
-  const LARGE = { hundred: 100, thousand: 1e3, million: 1e6, billion: 1e9 };
+  const LARGE = new Map(Object.entries(
+    { hundred: 100, thousand: 1e3, million: 1e6, billion: 1e9 }));
   const MONTHS = ("january february march april may june july august september october november "
     + "december").split(" ");
-  const PLURALS = { foot: "feet", inch: "inches", krona: "kronor", krone: "kroner" };
-  const ALIASES = { $: "dollars", "€": "euros", "£": "pounds", "¥": "yen", "&": "and",
-    the: "", of: "", km: "kilometers", cm: "centimeters", mm: "millimeters", kg: "kilograms",
+  const PLURALS = new Map(Object.entries(
+    { foot: "feet", inch: "inches", krona: "kronor", krone: "kroner" }));
+  const ALIASES = new Map(Object.entries({ $: "dollars", "€": "euros", "£": "pounds", "¥": "yen",
+    "&": "and", the: "", of: "", km: "kilometers", cm: "centimeters", mm: "millimeters", kg: "kilograms",
     ml: "milliliters", mb: "megabytes", mph: "miles per hour", "km/h": "kilometers per hour",
-    "°c": "degrees celsius", "°f": "degrees fahrenheit" };
+    "°c": "degrees celsius", "°f": "degrees fahrenheit" }));
   const JOINS = ["in", "and", ","]; // after these, "a" counts; after a noun, it is "per"
   const isFigure = (piece) => /\d/.test(piece ?? "");
 
@@ -29,7 +31,7 @@ const typed = (() => {
   const spell = (n) => (n < 20 ? [UNITS[n]] : [TENS[Math.floor(n / 10)], UNITS[n % 10]])
     .filter((word) => word !== "zero" || n === 0);
   const isNumber = (word) => isFigure(word) || UNITS.includes(word) || TENS.indexOf(word) > 1
-    || word in LARGE;
+    || LARGE.has(word);
 
   /** The number that a run of number words, or a figure, stands for. */
   function valueOf(run) {
@@ -37,7 +39,7 @@ const typed = (() => {
     let [total, part] = [0, 0];
     for (const word of run) {
       if (word === "hundred") part = (part || 1) * 100;
-      else if (word in LARGE) [total, part] = [total + (part || 1) * LARGE[word], 0];
+      else if (LARGE.has(word)) [total, part] = [total + (part || 1) * LARGE.get(word), 0];
       else part += Math.max(UNITS.indexOf(word), 0) + 10 * Math.max(TENS.indexOf(word), 0);
     }
     return total + part;
@@ -46,7 +48,7 @@ const typed = (() => {
   /** The words of a text's pieces: `knows(word)` tells which the model has. */
   function translate(pieces, knows) {
     const spells = UNITS.some(knows);
-    const pluralOf = (word) => [PLURALS[word] ?? "", `${word}s`, `${word}es`].find(knows);
+    const pluralOf = (word) => [PLURALS.get(word) ?? "", `${word}s`, `${word}es`].find(knows);
     const isMonth = (word) => MONTHS.includes(word) && knows(word);
     const words = [];
 
@@ -63,7 +65,7 @@ const typed = (() => {
     function word(text, i) {
       const [before, after] = [words.at(-1), pieces[i + 1]];
       if (knows(text)) return [(isNumber(before) && before !== "one" && pluralOf(text)) || text];
-      if (text in ALIASES) return ALIASES[text].split(" ").filter(Boolean);
+      if (ALIASES.has(text)) return ALIASES.get(text).split(" ").filter(Boolean);
       if (spells && ["a", "an"].includes(text)) {
         const rate = before && !JOINS.includes(before) && knows("per") && knows(after);
         return [rate ? "per" : "one"];
@@ -138,7 +140,7 @@ const typed = (() => {
     for (let start = 0; start < tokens.length; start += 1) {
       let end = start + 1;
       const inside = (i) => isNumber(tokens[i]) || (tokens[i] === "and"
-        && tokens[i - 1] in LARGE && isNumber(tokens[i + 1]));
+        && LARGE.has(tokens[i - 1]) && isNumber(tokens[i + 1]));
       if (isNumber(tokens[start]) && !/^\d$/.test(tokens[start])) {
         while (end < tokens.length && !isFigure(tokens[end]) && inside(end)) end += 1;
       }
