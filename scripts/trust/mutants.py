@@ -65,11 +65,12 @@ class Mutant:
     before: str
     after: str
     text: str
+    where: str  # the class and function around it
     head: tuple[int, int] | None  # lines of the body, if the change is in a definition's head
 
     @property
     def key(self) -> dict[str, str]:
-        return {"file": self.file, "text": self.text, "before": self.before, "after": self.after}
+        return {name: getattr(self, name) for name in ("file", "where", "text", "before", "after")}
 
     def apply(self, source: str) -> str:
         lines = source.encode().splitlines(keepends=True)
@@ -82,16 +83,25 @@ class Mutant:
 def mutants_of(file: str, source: str) -> list[Mutant]:
     """Every mutant of one file."""
     found: list[Mutant] = []
+    around: list[str] = []
     lines = source.splitlines()
 
     def add(node: ast.AST, after: str, head: tuple[int, int] | None) -> None:
         span = Span(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
         before = ast.get_source_segment(source, node) or ""
-        found.append(
-            Mutant(file, span, " ".join(before.split()), after, lines[span.line - 1].strip(), head)
-        )
+        text = lines[span.line - 1].strip()
+        where = ".".join(around)
+        found.append(Mutant(file, span, " ".join(before.split()), after, text, where, head))
 
     def visit(node: ast.AST, head: tuple[int, int] | None) -> None:
+        if isinstance(node, HEADS):
+            around.append(node.name)
+            visit_inside(node, head)
+            around.pop()
+        else:
+            visit_inside(node, head)
+
+    def visit_inside(node: ast.AST, head: tuple[int, int] | None) -> None:
         for after in _changes(node):
             add(node, after, head)
         for name, value in ast.iter_fields(node):
@@ -192,7 +202,8 @@ def sample(number: int, seed: int) -> list[Mutant]:
         every += mutants_of(file, path.read_text(encoding="utf-8"))
 
     def place(mutant: Mutant) -> str:
-        return hashlib.sha256(repr((seed, mutant.key)).encode()).hexdigest()
+        text = repr((seed, mutant.key | {"where": ""}))
+        return hashlib.sha256(text.encode()).hexdigest()
 
     return sorted(every, key=place)[:number]
 

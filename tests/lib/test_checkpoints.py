@@ -415,3 +415,19 @@ def test_another_model_is_told_by_what_differs(tmp_path):
         other, its_optimizer, _ = new_run(**sizes)
         with pytest.raises(ValueError, match=rf"{name}\S* has another size, or is in one of both"):
             load_checkpoint(tmp_path / "c", other, its_optimizer)
+
+
+@pytest.mark.parametrize(("devices", "given_back"), [(1, True), (2, False)])
+def test_generators_of_gpus_come_back_where_as_many_are_there(
+    tmp_path, monkeypatch, devices, given_back
+):
+    model, optimizer, _ = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0)
+    state = torch.load(tmp_path / "c", weights_only=True)
+    state["generators"]["cuda"] = [torch.arange(16, dtype=torch.uint8)]
+    torch.save(state, tmp_path / "c")
+    set_to = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
+    monkeypatch.setattr(torch.cuda, "set_rng_state_all", set_to.extend)
+    load_checkpoint(tmp_path / "c", model, optimizer)
+    assert [one.tolist() for one in set_to] == [list(range(16))] * given_back

@@ -232,3 +232,11 @@ def test_compounds_of_every_ten_are_split():
     words = {word for pair in train for word in pair.target}
     assert {"und", "zwei", "vierzig"} <= words
     assert not [word for word in words if "und" in word and word.endswith(("zig", "ßig"))]
+
+
+def test_as_many_pairs_as_are_allowed(monkeypatch):
+    monkeypatch.setattr(translation, "MOST_PAIRS", 10)
+    train, test = translation_pairs(7, 3)
+    assert (len(train), len(test)) == (7, 3)
+    with pytest.raises(ValueError, match="10"):
+        translation_pairs(8, 3)

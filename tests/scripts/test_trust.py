@@ -290,7 +290,7 @@ def test_equivalent_mutants_have_reasons_and_stand_in_the_library():
     }
     for entry in mutants.known_equivalent():
         assert len(entry["reason"]) > 10
-        key = {name: entry[name] for name in ("file", "text", "before", "after")}
+        key = {name: entry[name] for name in ("file", "where", "text", "before", "after")}
         assert json.dumps(key) in places, f"no such mutant: {key}"
 
 
