@@ -431,3 +431,12 @@ def test_generators_of_gpus_come_back_where_as_many_are_there(
     monkeypatch.setattr(torch.cuda, "set_rng_state_all", set_to.extend)
     load_checkpoint(tmp_path / "c", model, optimizer)
     assert [one.tolist() for one in set_to] == [list(range(16))] * given_back
+
+
+def test_bytes_are_on_the_disk_before_the_name_changes(tmp_path, monkeypatch):
+    done = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda number: done.append("fsync") or fsync(number))
+    monkeypatch.setattr(os, "replace", lambda *paths: done.append("replace") or replace(*paths))
+    write_whole(tmp_path / "file", lambda part: part.write_text("new"))
+    assert done == ["fsync", "replace"]
