@@ -246,7 +246,8 @@ def full_disk(place: Place, rounds: int, seed: int) -> Tried:
     for number in range(rounds):
         out = a_stopped_run(place, f"full{number}")
         room = rng.choice((rng.randint(1, 4096), rng.randint(1, size - 1)))
-        told = place.begin(place.root / f"new{number}") if number % 3 == 0 else None
+        new = place.root / f"new{number}"
+        told = place.begin(new) if number % 3 == 0 else None
         resume = ["--resume", "--out", str(out)]
 
         def little_room(room: int = room) -> None:
@@ -256,15 +257,17 @@ def full_disk(place: Place, rounds: int, seed: int) -> Tried:
         case = f"{room} bytes, {'a new run' if told else 'on resume'}"
         if wrong := one_line(*found):
             tried.add("unclear", case, wrong)
-        elif wrong := half_written(out):
+        elif wrong := half_written(new if told else out):
             tried.add("half-written", case, wrong)
-        elif told:
+        elif told and not (new / STATE).exists():
             status, output = end(start(told))
             if status:
                 tried.add("lost", case, "the same command is refused with room: " + output[-200:])
             else:
-                differs = place.judge(place.root / f"new{number}")
+                differs = place.judge(new)
                 tried.add("mixed" if differs else "as undisturbed", case, differs)
+        elif told:  # it had got as far as something to go on from
+            went_on(place, new, tried, case)
         else:
             went_on(place, out, tried, case)
         shutil.rmtree(out)
