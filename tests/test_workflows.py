@@ -80,7 +80,11 @@ def test_the_matrix_has_every_python_and_arm():
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
 def test_the_weekly_run_looks_up_every_lock():
     said = subprocess.run(
-        ["make", "--dry-run", "audit"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "--no-print-directory", "--dry-run", "audit"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     *_, command = said.strip().splitlines()
     assert "pip-audit --strict " in command, "without it a package that is not found passes"
