@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export MPLCONFIGDIR = $(abspath $(VENV))/matplotlib
 
 .PHONY: help book pdf epub release serve reader lab test lint format hooks gpu unit notebooks site answers portable colab setup setup-test \
-  setup-python lock audit chapter form house refresh checkpoint train bench weigh engines clean
+  setup-python lock audit chapter form house refresh checkpoint train bench weigh engines trust clean
 
 help: ## list the tasks
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -186,6 +186,9 @@ weigh: $(VENV)/browser.stamp book ## what each page costs its reader, and what a
 
 engines: book ## open every page in Firefox and WebKit, where they are installed
 	$(BIN)/python scripts/check_engines.py
+
+trust: $(VENV)/test.stamp ## try to break library, runs and pages: make trust [ARGS="--only fuzz --inputs 2000"] (half an hour)
+	@PYTHONPATH=book:. $(BIN)/python -m scripts.trust $(ARGS)
 
 clean: ## remove what the build made
 	rm -rf _build

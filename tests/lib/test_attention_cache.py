@@ -155,3 +155,7 @@ def test_rows_that_are_not_there(rows):
     cache, _, _ = filled(4)
     with pytest.raises(ValueError, match="expected rows from 0 to 2, got"):
         cache.select(torch.tensor(rows))
+
+
+def test_a_cache_begins_with_no_row_at_all():
+    assert [part.shape for part in KeyValueCache().read()] == [(0, 0, 0, 0)] * 2

@@ -3,7 +3,9 @@
 import os
 import pickle
 import random
+import re
 import stat
+import zipfile
 
 import numpy as np
 import pytest
@@ -404,3 +406,45 @@ def test_a_stream_where_none_was_kept_stays_where_it_is(tmp_path):
     place = stream.position
     assert load_checkpoint(tmp_path / "c", model, optimizer, stream=stream) == (3, {})
     assert stream.position == place
+
+
+def test_a_checkpoint_is_a_whole_zip_archive_with_its_checksum_as_comment(tmp_path):
+    model, optimizer, _ = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0)
+    with zipfile.ZipFile(tmp_path / "c") as archive:
+        assert archive.testzip() is None
+        assert re.fullmatch(rb"[0-9a-f]{64}", archive.comment)
+
+
+def test_another_model_is_told_by_what_differs(tmp_path):
+    model, optimizer, _ = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0)
+    for sizes, name in (({"d_ff": 7}, "feed_forward"), ({"n_layers": 2}, "layers.1")):
+        other, its_optimizer, _ = new_run(**sizes)
+        with pytest.raises(ValueError, match=rf"{name}\S* has another size, or is in one of both"):
+            load_checkpoint(tmp_path / "c", other, its_optimizer)
+
+
+@pytest.mark.parametrize(("devices", "given_back"), [(1, True), (2, False)])
+def test_generators_of_gpus_come_back_where_as_many_are_there(
+    tmp_path, monkeypatch, devices, given_back
+):
+    model, optimizer, _ = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0)
+    state = torch.load(tmp_path / "c", weights_only=True)
+    state["generators"]["cuda"] = [torch.arange(16, dtype=torch.uint8)]
+    torch.save(state, tmp_path / "c")
+    set_to = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
+    monkeypatch.setattr(torch.cuda, "set_rng_state_all", set_to.extend)
+    load_checkpoint(tmp_path / "c", model, optimizer)
+    assert [one.tolist() for one in set_to] == [list(range(16))] * given_back
+
+
+def test_bytes_are_on_the_disk_before_the_name_changes(tmp_path, monkeypatch):
+    done = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda number: done.append("fsync") or fsync(number))
+    monkeypatch.setattr(os, "replace", lambda *paths: done.append("replace") or replace(*paths))
+    write_whole(tmp_path / "file", lambda part: part.write_text("new"))
+    assert done == ["fsync", "replace"]

@@ -298,3 +298,30 @@ def test_what_an_ended_sentence_gets_is_read_by_nobody(way):
 def test_a_temperature_that_overflows_is_named():
     with pytest.raises(ValueError, match="and at the temperature if it is near 0"):
         sample(Says([1.0, 2, 3, 4, 5]), SOURCE, LENGTHS, 7, temperature=1e-44)
+
+
+def test_one_sentence_without_a_choice_is_not_hidden_by_another():
+    """The largest logit of each position of the vocabulary is finite here, that of a row not."""
+
+    class OneSided(Says):
+        def step(self, token, state):
+            logits, _, state = super().step(token, state)
+            return torch.stack([logits[0], torch.full((5,), -INF)]), None, state
+
+    with pytest.raises(ValueError, match="expected logits that leave each sentence a token"):
+        greedy(OneSided([1.0, 2, 3, 4, 5]), torch.tensor([[4], [4]]), torch.tensor([1, 1]), 3)
+
+
+def test_translate_passes_the_penalty_on():
+    """The end at once has 0.55, a word and the end 0.45: a penalty prefers the second."""
+
+    class Fork(Says):
+        def step(self, token, state):
+            first = torch.tensor([0, 0, 0.55, 0, 0.45]).log()
+            then = torch.tensor([0, 0, 1.0, 0, 0]).log()
+            return torch.stack([first if t == BOS else then for t in token.tolist()]), None, state
+
+    model, vocab, pairs = Fork([0.0]), Vocabulary(["a"]), [Pair(("a",), ("a",))]
+    model.weight = nn.Parameter(torch.zeros(1))  # tells the device
+    for alpha, said in ((0.0, []), (3.0, ["a"])):
+        assert translate(model, pairs, vocab, vocab, max_length=3, beam=2, alpha=alpha) == [said]

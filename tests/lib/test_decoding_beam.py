@@ -317,3 +317,13 @@ def test_a_state_without_rows_is_refused():
 def test_a_penalty_that_overflows(alpha):
     with pytest.raises(ValueError, match="alpha"):
         length_penalty(1000, alpha)
+
+
+def test_logits_that_break_off_are_refused_though_something_has_ended():
+    class Breaks(Table):
+        def step(self, token, said):
+            logits, weights, said = super().step(token, said)
+            return logits if len(self.fed) == 1 else logits * torch.nan, weights, said
+
+    with pytest.raises(ValueError, match="expected logits that leave each sentence a token"):
+        beam_search(Breaks(GARDEN_PATH), *ONE, 5, beam=3, alpha=3.0)

@@ -302,3 +302,8 @@ def test_mistakes_are_named():
 def test_a_dropout_that_is_no_fraction(dropout):
     with pytest.raises(ValueError, match="a dropout of at least 0 and below 1, got"):
         Residual(nn.Identity(), 5, dropout=dropout)
+
+
+def test_the_usual_eps_is_that_of_torch():
+    x, gain, bias = normal(3, 5) * 1e-3, normal(5), normal(5, seed=1)
+    assert_close(layer_norm(x, gain, bias), F.layer_norm(x, (5,), gain, bias), 1e-12)

@@ -184,3 +184,20 @@ def test_masks_that_are_not_boolean_are_refused():
 def test_masks_that_do_not_fit_together_are_refused():
     with pytest.raises(ValueError, match=r"masks that broadcast, got \(3, 3\), \(4, 4\)"):
         combine_masks(causal_mask(3), causal_mask(4))
+
+
+def test_a_converted_mask_stays_on_its_device():
+    mask = torch.ones(3, 5, dtype=torch.bool, device="meta")
+    assert additive_mask(mask).device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    ("shape", "forms"),
+    [
+        ((2, 3, 5, 7), r"\(query, key\), \(batch, query, key\) or \(batch, heads, query, key\)"),
+        ((3, 5, 7), r"\(query, key\), with the batch axes before them if they differ,"),
+    ],
+)
+def test_a_mask_that_does_not_fit_is_told_the_forms_that_do(shape, forms):
+    with pytest.raises(ValueError, match=f"expected a mask {forms} that broadcasts"):
+        fit_mask(torch.ones(11, 7, dtype=torch.bool), shape)

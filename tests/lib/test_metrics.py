@@ -137,3 +137,10 @@ class TestBleu:
             bleu(["a b"], [["a", "b"]])
         with pytest.raises(ValueError, match="out of none, 13a, intl, char, got 'moses'"):
             bleu([["a"]], [["a"]], tokenize="moses")
+
+
+def test_scoring_tokenised_text_warns_of_nothing(caplog):
+    """sacreBLEU otherwise suspects text whose sentences end in a token of their own."""
+    sentences = [["a", "b", "c", "d", "."]] * 101
+    assert bleu(sentences, sentences, tokenize="13a").score == pytest.approx(100)
+    assert not caplog.records

@@ -82,3 +82,16 @@ def test_masks_pass_unchanged_and_nothing_is_an_error():
     assert assert_same(masked, masked, torch.randn(5, 2), mask)
     with pytest.raises(ValueError, match="at least one input"):
         assert_same(double, double)
+
+
+def test_the_gpu_is_taken_where_torch_sees_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert best_device() == torch.device("cuda")
+
+
+def test_an_input_that_neither_function_reads_hides_no_other():
+    def other(x, y):  # the same value, three times the gradient
+        return 2 * y.detach() + 6 * (y - y.detach())
+
+    with pytest.raises(AssertionError, match="gradient 1: largest difference"):
+        assert_same(lambda x, y: 2 * y, other, torch.randn(3), torch.randn(5))

@@ -334,3 +334,8 @@ def test_rotation_of_vectors_however_they_lie_in_memory():
 def test_a_base_that_is_not_above_zero(base):
     with pytest.raises(ValueError, match="base above 0, got"):
         shift_matrix(1, 6, base=base)
+
+
+def test_learned_positions_begin_at_half_the_spread_of_the_tokens():
+    torch.manual_seed(0)
+    assert Learned(64, max_length=101).weight.std().item() == pytest.approx(0.5, rel=0.05)

@@ -164,3 +164,12 @@ def test_one_length_is_not_taken_for_all_rows(model, inputs):
     source, lengths, target_in = inputs
     with unchecked(), pytest.raises(ValueError, match=f"one length for each of {BATCH} sequences"):
         model(source, lengths[:1], target_in)
+
+
+def test_usual_sizes():
+    """64 for a token, 128 for a state, 64 for the layer that scores."""
+    for model in (Seq2Seq(7, 11), AttentionSeq2Seq(7, 11)):
+        assert model.encoder.embedding.weight.shape == (7, 64)
+        assert model.decoder.embedding.weight.shape == (11, 64)
+        assert model.decoder.output.weight.shape == (11, 128)
+    assert model.decoder.attention.query_map.weight.shape == (64, 128)

@@ -472,3 +472,32 @@ def test_the_first_order_is_that_of_seed_zero():
 def test_a_start_that_leaves_no_step(start):
     with pytest.raises(ValueError, match=f"a start from 0 to 2, got {start}"):
         train(nn.Linear(2, 3), [], 3, 0.1, start=start)
+
+
+def test_endless_epochs_are_those_of_their_seeds():
+    vocab = Vocabulary("abcdefg")
+    pairs = [Pair((a, b), (b,)) for a in "abcdefg" for b in "abc"]
+    stream = training.endless(pairs, vocab, vocab, 7, seed=2)
+    for seed in (2000, 2001):
+        for expected in training.batches(pairs, vocab, vocab, 7, seed=seed):
+            assert torch.equal(next(stream).source, expected.source)
+
+
+def test_a_loss_that_is_no_number_is_noticed_before_the_end():
+    model = nn.Linear(1, 1)
+    steps = []
+
+    class Nothing:
+        def to(self, device):
+            return self
+
+    with pytest.raises(FloatingPointError, match="got nan by step 20"):
+        train(
+            model,
+            itertools.repeat(Nothing()),
+            60,
+            0.1,
+            loss=lambda model, batch: (model(torch.ones(1, 1)).sum() * math.nan, 1),
+            after_update=lambda step, loss: steps.append(step),
+        )
+    assert steps == list(range(1, 20))

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from lib.masks import causal_mask
 from lib.positions import SCHEMES
-from lib.transformer import Config, LanguageModel
+from lib.transformer import Config, LanguageModel, OneStack
 from tests.helpers import assert_close
 
 EVERY_SCHEME = pytest.mark.parametrize("positions", SCHEMES)
@@ -61,3 +62,13 @@ def test_it_learns_a_text_by_heart():
         loss.backward()
         optimizer.step()
     assert (model(text[:, :-1]).argmax(-1) == text[:, 1:]).all()
+
+
+@EVERY_SCHEME
+def test_one_stack_under_a_causal_mask_is_the_language_model(positions):
+    model, text = small(positions=positions, norm="pre").eval(), tokens()
+    stack = OneStack(model.config).eval()
+    names = {name: name.replace("decoder.", "encoder.") for name in model.state_dict()}
+    stack.load_state_dict({names[name]: t for name, t in model.state_dict().items()})
+    assert_close(stack(text, causal_mask(text.shape[1])), model(text), 1e-5)
+    assert (stack(text) - model(text)).abs().max() > 0.01  # without a mask it sees what follows

@@ -225,3 +225,18 @@ def test_more_than_can_be_made_is_refused_at_once(counts, options, monkeypatch):
 def test_nearly_all_that_there_are():
     made, _ = translation_pairs(20_000, 0, max_items=1)
     assert len({pair.source for pair in made}) == 20_000
+
+
+def test_compounds_of_every_ten_are_split():
+    train, _ = translation_pairs(900, 0, locale="de", max_items=1)
+    words = {word for pair in train for word in pair.target}
+    assert {"und", "zwei", "vierzig"} <= words
+    assert not [word for word in words if "und" in word and word.endswith(("zig", "ßig"))]
+
+
+def test_as_many_pairs_as_are_allowed(monkeypatch):
+    monkeypatch.setattr(translation, "MOST_PAIRS", 10)
+    train, test = translation_pairs(7, 3)
+    assert (len(train), len(test)) == (7, 3)
+    with pytest.raises(ValueError, match="10"):
+        translation_pairs(8, 3)
