@@ -127,11 +127,8 @@ def load_checkpoint(
         if found != own:
             names = [name for name in own | found if own.get(name) != found.get(name)]
             raise ValueError(f"{names[0]} has another size, or is in one of both only")
-        step, extra, generators = (
-            int(state["step"]),
-            json.loads(state["extra"]),
-            state["generators"],
-        )
+        step, extra = int(state["step"]), json.loads(state["extra"])
+        generators = state["generators"]
         random.Random().setstate(generators["python"])  # on trial: a refusal changes nothing
         np.random.RandomState().set_state(generators["numpy"])
         torch.Generator().set_state(generators["torch"])
