@@ -7,7 +7,6 @@ import io
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -241,6 +240,8 @@ def full_disk(place: Place, rounds: int, seed: int) -> Tried:
 
     RLIMIT_FSIZE stands for the full disk: a write fails in the middle of a file, as it does there.
     """
+    import resource  # not on Windows
+
     tried, rng = Tried("full disk"), random.Random(seed)
     size = (place.root / "whole0" / STATE).stat().st_size
     for number in range(rounds):

@@ -5,20 +5,20 @@ parent of each. The parent kills a child that stays too long at one number and f
 which goes on after it.
 """
 
+import faulthandler
 import json
 import os
-import resource
 import select
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 PATIENCE = 4  # a busy machine: so many times the limit may pass by the clock
 CHUNK = 500  # numbers that a child works through before another one takes its place
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Outcome(NamedTuple):
@@ -88,12 +88,17 @@ def _fork(work: Callable[[int], Any], numbers: list[int], memory: int | None) ->
     sys.stdout.flush()
     sys.stderr.flush()
     reader, writer = os.pipe()
-    pid = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a thread of tqdm or torch that waits
+        pid = os.fork()
     if pid:
         os.close(writer)
         return _Child(pid, reader, numbers)
     try:
+        import resource  # not on Windows, which cannot fork either
+
         os.close(reader)
+        faulthandler.disable()
         silence = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(silence, stream)
@@ -156,12 +161,12 @@ def _cpu_seconds(pid: int) -> float:
             told = file.read().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(told[11]) + int(told[12])) / TICKS
+    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _virtual_memory() -> int:
     try:
         with open("/proc/self/statm", encoding="utf-8") as file:
-            return int(file.read().split()[0]) * resource.getpagesize()
+            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
