@@ -14,5 +14,8 @@ Every shape in this library is written with the words below, and so is the prose
 
 A mask is boolean, and True means "may attend".
 
+A user's mistake ends in a ValueError that says what was expected and what came; two tensors that
+do not fit each other may also end in torch's own RuntimeError, which names both sizes.
+
 Importing this package imports nothing else: a chapter names the module that it needs.
 """

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from lib.layers import _require_sizes
 from lib.masks import fit_mask
 from lib.positions import Positions
 
@@ -138,7 +139,7 @@ class KeyValueCache:
             )
         self._require_alike(key, value)
         start, self.length = self.length, self.length + key.shape[2]
-        if self.length > self._key.shape[2]:
+        if not start or self.length > self._key.shape[2]:
             room = max(FIRST_ROOM, 2 * self._key.shape[2], self.length)
             self._key = _moved(self._key, start, key, room)
             self._value = _moved(self._value, start, value, room)
@@ -148,6 +149,9 @@ class KeyValueCache:
 
     def _require_alike(self, key: Tensor, value: Tensor) -> None:
         """An error unless the two go together, and continue what is stored."""
+        if not key.dim() == value.dim() == 4:
+            shapes = f"{tuple(key.shape)}, {tuple(value.shape)}"
+            raise ValueError(f"expected keys and values (batch, heads, new, d), got {shapes}")
         if self.length and len(key) != len(self._key):
             raise ValueError(
                 f"expected a batch of {len(self._key)} as at the first step, got {len(key)}; "
@@ -208,8 +212,8 @@ class MultiHeadAttention(nn.Module):
         on the attention weights, in training; the paper has none there. positions, a scheme of
         `lib.positions` that rotates queries and keys or adds to the scores, for self-attention; the
         layers of a stack share one.
-    Errors: ValueError if n_heads does not divide d_model where d_k or d_v follows from it, if
-        n_kv_heads does not divide n_heads, and for a dropout that is not from 0 to below 1.
+    Errors: ValueError for a size below 1, a dropout that is not from 0 to below 1, and if n_heads
+        does not divide d_model where d_k or d_v follows from it, or n_kv_heads not n_heads.
     Source: Attention Is All You Need, section 3.2.2; Shazeer 2019 (multi-query); Ainslie et al.
         2023 (grouped-query).
     """
@@ -231,8 +235,7 @@ class MultiHeadAttention(nn.Module):
         positions: Positions | None = None,
     ):
         super().__init__()
-        if n_heads < 1:
-            raise ValueError(f"expected one head or more, got n_heads={n_heads}")
+        _require_sizes(d_model=d_model, n_heads=n_heads)
         if d_model % n_heads and (d_k is None or d_v is None):
             raise ValueError(
                 f"expected d_model to be a multiple of n_heads, got d_model={d_model} and "
@@ -255,6 +258,7 @@ class MultiHeadAttention(nn.Module):
         d_key_in = d_model if d_key_in is None else d_key_in
         d_value_in = d_key_in if d_value_in is None else d_value_in
         d_out = d_model if d_out is None else d_out
+        _require_sizes(d_k=d_k, d_v=d_v, d_query_in=d_query_in, d_key_in=d_key_in, d_out=d_out)
 
         # The matrices W_1 ... W_h of all heads stand side by side in one.
         self.w_q = nn.Linear(d_query_in, n_heads * d_k, bias=bias)

@@ -405,7 +405,9 @@ class BatchStream:
         return groups
 
     def batch(self, group: Sequence[int]) -> Batch:
-        """Put the pairs with these numbers side by side."""
+        """Put the pairs with these numbers side by side; ValueError for a number without one."""
+        if not all(0 <= i < len(self._pairs) for i in group):
+            raise ValueError(f"expected numbers from 0 to {len(self._pairs) - 1}, got {group}")
         pairs = [self._pairs[i] for i in group]
         return pad_batch([pair.source for pair in pairs], [pair.target for pair in pairs])
 

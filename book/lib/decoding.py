@@ -119,8 +119,9 @@ def keep_top_k(logits: Float[Tensor, "*batch vocab"], k: int) -> Float[Tensor, "
     Errors: ValueError for k below 1.
     Source: Fan et al. 2018.
     """
-    if k < 1:
-        raise ValueError(f"expected k of at least 1, got {k}; k = 1 is greedy decoding")
+    if k < 1 or not logits.dim():
+        got = f"{k} and logits {tuple(logits.shape)}"
+        raise ValueError(f"expected k of at least 1 (greedy decoding), and logits, got {got}")
     top = logits.topk(min(k, logits.shape[-1]), dim=-1)
     return torch.full_like(logits, -torch.inf).scatter(-1, top.indices, top.values)
 
@@ -145,7 +146,7 @@ def keep_top_p(logits: Float[Tensor, "*batch vocab"], p: float) -> Float[Tensor,
     eps = min(torch.finfo(kind).eps for kind in (logits.dtype, torch.float32))
     rounding = (eps * ordered[..., :1].double().abs()).clamp(min=ROUNDING)
     kept = (before < p - rounding) if p < 1 else torch.ones_like(before, dtype=torch.bool)
-    kept[..., 0] = True  # however small p is
+    kept[..., :1] = True  # however small p is
     return torch.full_like(logits, -torch.inf).scatter(
         -1, order, ordered.masked_fill(~kept, -torch.inf)
     )
@@ -208,14 +209,17 @@ def select_rows(state: Any, rows: Int[Tensor, " rows"]) -> Any:
     """Return a model's state with these rows of the batch, in this order, each any number of times.
 
     The state may have its own `select`, or be a tensor, None, or a tuple of such.
-    Errors: ValueError for anything else.
+    Errors: ValueError for anything else, and for rows that the state does not have.
     """
     if hasattr(state, "select") and not isinstance(state, Tensor):
         return state.select(rows)
     if state is None:
         return None
     if isinstance(state, Tensor):
-        return state[rows]
+        try:
+            return state[rows]
+        except IndexError as error:
+            raise ValueError(f"expected rows of {tuple(state.shape)}, got {rows}") from error
     if isinstance(state, tuple):
         parts = [select_rows(part, rows) for part in state]
         return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)

@@ -56,6 +56,7 @@ class LayerNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float = 1e-5):
         super().__init__()
+        _require_sizes(d_model=d_model)
         self.gain = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model))
         self.eps = eps
@@ -78,6 +79,7 @@ class RMSNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float = 1e-5):
         super().__init__()
+        _require_sizes(d_model=d_model)
         self.gain = nn.Parameter(torch.ones(d_model))
         self.eps = eps
 
@@ -102,6 +104,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, activation: str = "relu", *, bias: bool = True):
         super().__init__()
+        _require_sizes(d_model=d_model, d_ff=d_ff)
         if activation not in ACTIVATIONS:
             raise ValueError(
                 f"expected an activation out of {', '.join(ACTIVATIONS)}, got {activation!r}"
@@ -189,9 +192,13 @@ def at_real(layers: Iterable[nn.Module], real: Bool[Tensor, "batch time"]) -> It
     and whatever calls them stay as they are.
 
     Shapes: real (batch, time); the layers' inputs are (batch, time, d_model).
+    Errors: ValueError, when a layer runs, for a mask that is not boolean or of another shape.
     """
 
     def pack(layer: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
+        if real.shape != inputs[0].shape[:-1] or real.dtype != torch.bool:
+            got = f"{real.dtype} {tuple(real.shape)} for an input {tuple(inputs[0].shape)}"
+            raise ValueError(f"expected a boolean mask, one entry for each position, got {got}")
         return inputs[0][real]  # (tokens, d_model)
 
     def unpack(layer: nn.Module, inputs: tuple[Tensor, ...], rows: Tensor) -> Tensor:
@@ -218,24 +225,21 @@ class Embedding(nn.Module):
     the first loss is far above ln(vocab), with std 1/2 it is close to it.
 
     Shapes: tokens (*batch), integers. Returns (*batch, d_model).
-    Errors: ValueError for a token number outside the vocabulary.
+    Errors: ValueError for a token number outside the vocabulary, sizes below 1 or a negative std.
     Source: Attention Is All You Need, section 3.4.
     """
 
     def __init__(self, vocab: int, d_model: int, *, std: float = 1.0):
         super().__init__()
+        _require_sizes(vocab=vocab, d_model=d_model)
+        if not 0 <= std < math.inf:
+            raise ValueError(f"expected a finite std of 0 or more, got {std}")
         self.weight = nn.Parameter(torch.empty(vocab, d_model))
         self.scale = math.sqrt(d_model)
         nn.init.normal_(self.weight, std=std / self.scale)
 
     def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch d_model"]:
-        try:
-            return F.embedding(tokens, self.weight) * self.scale
-        except IndexError as error:
-            raise ValueError(
-                f"expected token numbers from 0 to {len(self.weight) - 1}, got {tokens.min()} to "
-                f"{tokens.max()}; encode with the vocabulary that the model was made for"
-            ) from error
+        return _rows_of(self.weight, tokens) * self.scale
 
 
 class TiedProjection(nn.Module):
@@ -255,6 +259,22 @@ class TiedProjection(nn.Module):
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
         _require_width(x, self.weight.shape[1], "TiedProjection")
         return F.linear(x, self.weight)
+
+
+def _rows_of(weight: Tensor, tokens: Tensor) -> Tensor:
+    try:
+        return F.embedding(tokens, weight)
+    except IndexError as error:
+        raise ValueError(
+            f"expected token numbers from 0 to {len(weight) - 1}, got {tokens.min()} to "
+            f"{tokens.max()}; encode with the vocabulary that the model was made for"
+        ) from error
+
+
+def _require_sizes(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"expected {name} of 1 or more, got {size}")
 
 
 def _require_width(x: Tensor, width: int, name: str) -> None:

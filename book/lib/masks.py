@@ -1,12 +1,12 @@
 """Who may attend to whom: boolean masks, True = may attend.
 
-What is here: the masks of the paper (padding, causal), the window of its section 4, a way to
-combine them, and their conversion to what torch expects. Rows are queries, columns are keys.
+What is here: the masks of the paper (padding, causal), the window of its section 4, and a way to
+combine them. Rows are queries, columns are keys.
 What is not: their use. `lib.attention` applies a mask; nothing here looks at a model.
 """
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 
@@ -18,7 +18,8 @@ def padding_mask(
     Shapes: lengths (batch,), one for each sequence, gives (batch, 1, key), alike for all queries;
         lengths (batch, query), one for each query, gives (batch, query, key). A length of 0
         makes a fully masked row, which attends to nothing and whose output is zero.
-    Errors: ValueError for lengths that are not integers or have another number of axes.
+    Errors: ValueError for lengths that are not integers or have another number of axes, and for
+        n_keys below 0.
     Source: ours; the paper batches sentences of similar length (section 5.1).
     """
     if lengths.dim() not in (1, 2) or lengths.is_floating_point() or lengths.dtype == torch.bool:
@@ -27,6 +28,8 @@ def padding_mask(
             f"got {lengths.dtype} of shape {tuple(lengths.shape)}; for a mask of token ids "
             "count the real tokens first: (ids != PAD).sum(-1)"
         )
+    if n_keys < 0:
+        raise ValueError(f"expected n_keys of 0 or more, got {n_keys}")
     position = torch.arange(n_keys, device=lengths.device)  # (key,)
     if lengths.dim() == 1:
         lengths = lengths[:, None]  # (batch, 1)
@@ -126,42 +129,6 @@ def fit_mask(mask: Bool[Tensor, "..."], shape: tuple[int, ...]) -> Bool[Tensor, 
     return fitted
 
 
-def sdpa_mask(mask: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
-    """Convert for F.scaled_dot_product_attention: the same polarity, and a heads axis.
-
-    Shapes: (batch, query, key) becomes (batch, 1, query, key); others stay as they are.
-    Errors: ValueError for a mask that is not boolean. Source: torch's documentation.
-    """
-    _require_boolean(mask)
-    return _add_heads_axis(mask)
-
-
-def multihead_mask(
-    mask: Bool[Tensor, "..."], shape: tuple[int, int, int, int]
-) -> Bool[Tensor, "batch_times_heads query key"]:
-    """Convert for nn.MultiheadAttention's attn_mask: the opposite polarity, True = masked.
-
-    Shapes: any mask that fits scores of `shape` (batch, heads, query, key) becomes
-        (batch * heads, query, key), which torch wants in full.
-    Errors: ValueError as in `fit_mask`. Source: torch's documentation.
-    """
-    return ~fit_mask(mask, shape).expand(shape).flatten(0, 1)
-
-
-def additive_mask(
-    mask: Bool[Tensor, "*shape"], dtype: torch.dtype = torch.float32
-) -> Float[Tensor, "*shape"]:
-    """Convert to a term that is added to the scores: 0 where allowed, -inf where masked.
-
-    A row that is all -inf becomes NaN in a plain softmax; a boolean mask has no such trap.
-
-    Shapes: those of the mask. Errors: ValueError for a mask that is not boolean.
-    Source: torch's documentation.
-    """
-    _require_boolean(mask)
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -torch.inf)
-
-
 def _distance(
     n_queries: int, n_keys: int | None, device: torch.device | None
 ) -> Int[Tensor, "{n_queries} key"]:
@@ -180,6 +147,12 @@ def _distance(
 def _add_heads_axis(mask: Tensor) -> Tensor:
     """(batch, query, key) -> (batch, 1, query, key): without it, batch would line up with heads."""
     return mask.unsqueeze(1) if mask.dim() == 3 else mask
+
+
+def _require_one_each(lengths: Tensor, tokens: Tensor) -> None:
+    if tokens.dim() != 2 or lengths.shape != tokens.shape[:1]:  # one for two would be broadcast
+        wanted = "tokens (batch, time) and one length for each sequence"
+        raise ValueError(f"expected {wanted}, got {tuple(tokens.shape)} and {tuple(lengths.shape)}")
 
 
 def _require_boolean(mask: Tensor) -> None:

@@ -67,10 +67,11 @@ def assert_same(
     agree; modules must already be in float64.
 
     Returns: one line that says what was compared.
-    Errors: AssertionError naming what differs and by how much; ValueError for no inputs.
+    Errors: AssertionError naming what differs and by how much; ValueError for no inputs or
+        a negative atol.
     """
-    if not inputs:
-        raise ValueError("expected at least one input to compare on, got none")
+    if not inputs or not atol >= 0:
+        raise ValueError(f"expected inputs and an atol from 0, got {len(inputs)} and {atol}")
     pairs = list(parameters)
     results = []
     for function, side in ((one, 0), (other, 1)):

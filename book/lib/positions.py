@@ -1,8 +1,7 @@
 """Where a token stands: four ways to tell the model, behind one interface.
 
 Attention alone treats its inputs as a set: it cannot tell first from last. A scheme can say it in
-three places,
-and `Positions` has one method for each, which does nothing unless a scheme overrides it:
+three places, and `Positions` has one method for each, which does nothing unless overridden:
 
     add     to the embeddings, below the first layer    Sinusoidal, Learned
     rotate  queries and keys, in each self-attention    Rotary
@@ -19,6 +18,8 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from lib.layers import _require_sizes
 
 FIRST_ROWS = 4096  # of a table, however many it may get
 
@@ -93,29 +94,6 @@ def sinusoidal_table(
     return table.to(dtype or torch.get_default_dtype())
 
 
-def shift_matrix(
-    k: int, d_model: int, *, base: float = 10_000.0
-) -> Float[Tensor, "{d_model} {d_model}"]:
-    """M_k, with M_k PE(pos) = PE(pos + k) for every pos: the shift does not depend on pos.
-
-    It rotates each pair (sin, cos) by k times the pair's frequency w:
-        sin w(pos + k) =  cos(wk) sin(w pos) + sin(wk) cos(w pos)
-        cos w(pos + k) = -sin(wk) sin(w pos) + cos(wk) cos(w pos)
-
-    Shapes: returns (d_model, d_model) in float64; for rows of a table, `table @ M_k.T`.
-    Errors: ValueError for an odd d_model, whose last sine has no cosine to rotate with, or a base
-        not above 0.
-    Source: Attention Is All You Need, section 3.5.
-    """
-    if d_model % 2 or not base > 0:
-        got = f"{d_model} and {base}: M_k rotates pairs of entries"
-        raise ValueError(f"expected an even d_model and a base above 0, got {got}")
-    angle = k / base ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)  # (pairs,)
-    sin, cos = angle.sin(), angle.cos()
-    blocks = torch.stack((cos, sin, -sin, cos), dim=-1).view(-1, 2, 2)
-    return torch.block_diag(*blocks)
-
-
 class _Tabled(Positions):
     """Rows of a fixed table, one for each position; it grows when a position lies beyond it."""
 
@@ -177,6 +155,7 @@ class Learned(Positions):
 
     def __init__(self, d_model: int, *, max_length: int = 512):
         super().__init__()
+        _require_sizes(d_model=d_model, max_length=max_length)
         self.weight = nn.Parameter(torch.empty(max_length, d_model))
         nn.init.normal_(self.weight, std=0.5)  # not much less than the tokens that they join
 
@@ -249,8 +228,7 @@ class ALiBi(Positions):
 
     def __init__(self, n_heads: int):
         super().__init__()
-        if n_heads < 1:
-            raise ValueError(f"expected one head or more, got n_heads={n_heads}")
+        _require_sizes(n_heads=n_heads)
         slopes = 2.0 ** (-8.0 * torch.arange(1, n_heads + 1) / n_heads)
         self.register_buffer("slopes", slopes, persistent=False)
 
@@ -273,8 +251,9 @@ def make_positions(
 
     Args: d_model and n_heads of the model; max_length limits "learned" and no other; base sets
         the wavelengths of "sinusoidal" and "rotary".
-    Errors: ValueError for another name.
+    Errors: ValueError for another name, and for n_heads below 1.
     """
+    _require_sizes(n_heads=n_heads)
     if scheme == "none":
         return Positions()
     if scheme == "sinusoidal":

@@ -19,6 +19,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from lib.layers import _require_sizes, _rows_of
+from lib.masks import _require_boolean, _require_one_each, padding_mask
+
 
 class GRUCell(nn.Module):
     """One step of a gated recurrent unit: a new state from an input and the old state.
@@ -34,6 +37,7 @@ class GRUCell(nn.Module):
 
     def __init__(self, d_in: int, d_hidden: int):
         super().__init__()
+        _require_sizes(d_in=d_in, d_hidden=d_hidden)
         self.input_map = nn.Linear(d_in, 3 * d_hidden)  # W_r, W_z, W_n, one above the other
         self.hidden_map = nn.Linear(d_hidden, 3 * d_hidden)  # U_r, U_z, U_n
 
@@ -54,6 +58,19 @@ class GRUCell(nn.Module):
         return candidate + update * (h - candidate)
 
 
+class _Embedding(nn.Embedding):
+    """torch's own, with errors for what it does not have."""
+
+    def __init__(self, vocab: int, d_embed: int):
+        _require_sizes(vocab=vocab, d_embed=d_embed)
+        super().__init__(vocab, d_embed)
+
+    def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time d_embed"]:
+        if tokens.dim() != 2 or not tokens.shape[1]:
+            raise ValueError(f"expected tokens (batch, time), got {tuple(tokens.shape)}")
+        return _rows_of(self.weight, tokens)
+
+
 class Encoder(nn.Module):
     """Read the source from left to right: h_i = f(h_{i-1}, x_i), with h_0 = 0.
 
@@ -65,16 +82,14 @@ class Encoder(nn.Module):
 
     def __init__(self, vocab: int, d_embed: int, d_hidden: int):
         super().__init__()
-        self.embedding = nn.Embedding(vocab, d_embed)
+        self.embedding = _Embedding(vocab, d_embed)
         self.cell = GRUCell(d_embed, d_hidden)
         self.d_hidden = d_hidden
 
     def forward(
         self, source: Int[Tensor, "batch source_time"], source_lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch source_time d_hidden"], Float[Tensor, "batch d_hidden"]]:
-        if source_lengths.shape != source.shape[:1]:  # one for two rows would be broadcast
-            wanted = f"one length for each of {len(source)} sequences"
-            raise ValueError(f"expected {wanted}, got shape {tuple(source_lengths.shape)}")
+        _require_one_each(source_lengths, source)
         real = real_positions(source_lengths, source.shape[1])
         projected = self.cell.input_map(self.embedding(source))  # (batch, source_time, 3 d_hidden)
         h = projected.new_zeros(len(source), self.d_hidden)
@@ -92,13 +107,11 @@ def real_positions(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "b
 
     Errors: ValueError for a length below 1 or above `time`.
     """
-    if lengths.min() < 1 or lengths.max() > time:
-        found = f"{lengths.min().item()} to {lengths.max().item()}"
-        raise ValueError(
-            f"expected source lengths from 1 to {time}, got {found}: "
-            "count each sequence's real tokens, padding left out"
-        )
-    return torch.arange(time, device=lengths.device) < lengths.unsqueeze(1)
+    real = padding_mask(lengths, time)[:, 0]
+    if not ((lengths > 0) & (lengths <= time)).all():
+        wanted = f"source lengths from 1 to {time}: real tokens, padding left out"
+        raise ValueError(f"expected {wanted}, got {lengths.tolist()}")
+    return real
 
 
 class DecoderState(NamedTuple):
@@ -119,7 +132,7 @@ class Decoder(nn.Module):
 
     def __init__(self, vocab: int, d_embed: int, d_hidden: int):
         super().__init__()
-        self.embedding = nn.Embedding(vocab, d_embed)
+        self.embedding = _Embedding(vocab, d_embed)
         self.cell = GRUCell(d_embed, d_hidden)
         self.context_map = nn.Linear(d_hidden, 3 * d_hidden, bias=False)  # W_c
         self.output = nn.Linear(d_hidden, vocab)
@@ -175,7 +188,7 @@ class Seq2Seq(nn.Module):
         self, token: Int[Tensor, " batch"], state: tuple
     ) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch source_time"] | None, tuple]:
         """Feed one token: logits of the next, weights over the source (or None), new state."""
-        logits, weights, state = self.decoder(token.unsqueeze(1), state)
+        logits, weights, state = self.decoder(token.view(-1, 1), state)
         return logits.squeeze(1), None if weights is None else weights.squeeze(1), state
 
 
@@ -204,8 +217,13 @@ class AdditiveAttention(nn.Module):
     ) -> tuple[Float[Tensor, "batch d_key"], Float[Tensor, "batch key"]]:
         if projected is None:
             projected = self.key_map(keys)
+        fitting = keys.dim() == projected.dim() == 3 and keys.shape[:2] == projected.shape[:2]
+        if not fitting or query.shape[:-1] != keys.shape[:1]:
+            got = f"{tuple(query.shape)} and {tuple(keys.shape)}"
+            raise ValueError(f"expected a query (batch, d) and keys (batch, key, d), got {got}")
         scores = self.score(torch.tanh(projected + self.query_map(query).unsqueeze(1))).squeeze(-1)
         if mask is not None:
+            _require_boolean(mask)
             scores = scores.masked_fill(~mask, float("-inf"))
         weights = torch.softmax(scores, dim=-1)  # (batch, key)
         context = torch.bmm(weights.unsqueeze(1), keys).squeeze(1)  # (batch, d_key)
@@ -232,7 +250,7 @@ class AttentionDecoder(nn.Module):
 
     def __init__(self, vocab: int, d_embed: int, d_hidden: int, d_key: int, d_scorer: int = 64):
         super().__init__()
-        self.embedding = nn.Embedding(vocab, d_embed)
+        self.embedding = _Embedding(vocab, d_embed)
         self.attention = AdditiveAttention(d_hidden, d_key, d_scorer)
         self.cell = GRUCell(d_embed, d_hidden)
         self.context_map = nn.Linear(d_key, 3 * d_hidden, bias=False)

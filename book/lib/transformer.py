@@ -29,7 +29,7 @@ from lib.layers import (
     TiedProjection,
     at_real,
 )
-from lib.masks import causal_mask, padding_mask
+from lib.masks import _require_one_each, causal_mask, padding_mask
 from lib.positions import SCHEMES, Positions, make_positions
 
 
@@ -280,12 +280,6 @@ def _projection(embedding: Embedding, config: Config) -> nn.Module:
     return nn.Linear(config.d_model, len(embedding.weight), bias=False)
 
 
-def _require_one_each(lengths: Tensor, tokens: Tensor) -> None:
-    if lengths.shape != tokens.shape[:1]:  # one for two rows would be broadcast
-        got = f"lengths of shape {tuple(lengths.shape)}"
-        raise ValueError(f"expected one length for each of {len(tokens)} sequences, got {got}")
-
-
 class Transformer(nn.Module):
     """Read a source, write a target: the encoder and the decoder between embedding and projection.
 
@@ -350,6 +344,7 @@ class Transformer(nn.Module):
             the sum of target_lengths.
         Errors: ValueError unless there is one length for each sequence, a whole number.
         """
+        _require_one_each(source_lengths, source)
         _require_one_each(target_lengths, target_in)
         real_source = padding_mask(source_lengths, source.shape[1])[:, 0]  # (batch, source_time)
         real_target = padding_mask(target_lengths, target_in.shape[1])[:, 0]  # (batch, target_time)
@@ -376,7 +371,7 @@ class Transformer(nn.Module):
 
         There is no one map to return: `attention_maps` gives those of all layers and heads.
         """
-        x = self.decoder(self.target_embedding(token.unsqueeze(1)), *state)
+        x = self.decoder(self.target_embedding(token.view(-1, 1)), *state)
         return self.projection(x).squeeze(1), None, state
 
 
@@ -409,7 +404,7 @@ class LanguageModel(nn.Module):
         self, token: Int[Tensor, " batch"], state: list[LayerCache]
     ) -> tuple[Float[Tensor, "batch vocab"], None, list[LayerCache]]:
         """Feed one token: logits of the next one, None, and the state, whose caches have grown."""
-        return self(token.unsqueeze(1), state).squeeze(1), None, state
+        return self(token.view(-1, 1), state).squeeze(1), None, state
 
 
 class OneStack(nn.Module):

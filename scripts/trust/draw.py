@@ -125,7 +125,7 @@ class Draw:
             return self.rng.randint(least, most)
         if self.rng.random() < 0.2:
             return self.other_type()
-        large = (50,) if work else (1000, 10**12, 2**63)
+        large = (50,) if work else (300, 10**12, 2**63)
         return self._note(self.rng.choice((0, -1, -7, least - 1, *large, -(2**70))))
 
     def number(self, least: float = 0.01, most: float = 4.0) -> Any:

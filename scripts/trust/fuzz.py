@@ -2,7 +2,8 @@
 
 Fine is a result that is finite and that the signature allows, and an error of the documented kind
 with a message: ValueError, a missing file or package, FloatingPointError of a training run,
-AssertionError of `assert_same`. A value of another Python type, or a tensor of another type of
+AssertionError of `assert_same`; for two tensors whose sizes do not fit each other also torch's own,
+which names both sizes. A value of another Python type, or a tensor of another type of
 numbers, may also end in Python's or torch's own error; these are counted apart. What is too big
 for the machine's memory may end in torch's error. All else is unclear.
 """
@@ -39,6 +40,12 @@ TOO_BIG = (
     "too large to convert to C",
     "without overflow",
     "as a SymInt",
+    "can't convert negative int to unsigned",  # a number below -2^63, in torch's words
+)
+MISFITS = (  # sizes of two tensors, in torch's words: `lib` promises no others for them
+    "must match the size of tensor b",
+    "shapes cannot be multiplied",
+    "0-d tensor",
 )
 OF_TYPES = (
     "must be long",
@@ -67,6 +74,8 @@ def judge_error(error: BaseException, *, wrong_type: bool = False) -> tuple[str,
         line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0).strip()
         own = frames[-1].filename.startswith(BOOK) and line.startswith("raise ")
         return ("refused" if own else "refused in others' words"), f"{place} -> {text}"
+    if isinstance(error, RuntimeError | TypeError) and any(w in str(error) for w in MISFITS):
+        return "refused in others' words", f"{place} -> {text}"
     if wrong_type and _of_python(error):
         return "wrong type", f"{place} -> {text}"
     return "unclear", f"{place} -> {text}"

@@ -8,10 +8,11 @@ import torch
 from playwright.sync_api import expect
 
 import lib.masks
+from kit.masking.conversions import additive_mask, multihead_mask, sdpa_mask
 from kit.masking.mask_builder import MaskBuilder
 from kit.shared.measure import influence
 from lib.attention import scaled_dot_product_attention
-from lib.masks import additive_mask, causal_mask, multihead_mask, padding_mask, sdpa_mask
+from lib.masks import causal_mask, padding_mask
 
 pytestmark = pytest.mark.browser
 # Distinct sizes and rules of every kind; the last two have rows without any key.

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from kit.positions.position_explorer import PositionExplorer
-from lib.positions import ALiBi, Rotary, shift_matrix, sinusoidal_table
+from kit.shared.shifts import shift_matrix
+from lib.positions import ALiBi, Rotary, sinusoidal_table
 
 pytestmark = pytest.mark.browser
 CLOSE = {"atol": 1e-5, "rtol": 0.0}

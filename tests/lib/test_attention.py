@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from lib.attention import MultiHeadAttention, scaled_dot_product_attention
+from lib.attention import KeyValueCache, MultiHeadAttention, scaled_dot_product_attention
 from lib.masks import causal_mask, combine_masks, padding_mask
 from lib.positions import Positions
 from tests.helpers import assert_close, normal, random_mask, unchecked
@@ -263,7 +263,7 @@ def test_a_layer_refuses_what_it_cannot_use():
             layer(x, x, torch.zeros(2, 4, 6))
         with pytest.raises(ValueError, match="same batch axes"):
             layer(x, torch.zeros(4, 3, 6))
-    with pytest.raises(ValueError, match="one head or more, got n_heads=0"):
+    with pytest.raises(ValueError, match="n_heads of 1 or more, got 0"):
         MultiHeadAttention(6, 0)
 
 
@@ -306,3 +306,23 @@ def test_types_and_biases_that_do_not_fit(explicit):
             scaled_dot_product_attention(
                 query, key, key, bias=normal(5, 7), return_weights=explicit
             )
+
+
+@pytest.mark.parametrize("name", ["d_k", "d_v", "d_query_in", "d_key_in", "d_out"])
+def test_a_size_below_one_is_named(name):
+    with pytest.raises(ValueError, match=f"expected {name} of 1 or more, got -1"):
+        MultiHeadAttention(6, 2, **{name: -1})
+
+
+def test_a_cache_stores_tensors_of_four_axes():
+    with unchecked(), pytest.raises(ValueError, match=r"\(batch, heads, new, d\), got \(2, 3, 5\)"):
+        KeyValueCache().append(torch.randn(2, 3, 5), torch.randn(2, 3, 5, 7))
+
+
+def test_a_cache_that_got_no_position_takes_another_batch():
+    cache = KeyValueCache()
+    cache.append(torch.randn(3, 2, 0, 5), torch.randn(3, 2, 0, 7))
+    key, value = normal(2, 2, 4, 5), normal(2, 2, 4, 7)
+    stored = cache.append(key, value)
+    assert torch.equal(stored[0], key)
+    assert torch.equal(stored[1], value)

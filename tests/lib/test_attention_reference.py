@@ -7,10 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from kit.masking.conversions import multihead_mask, sdpa_mask
 from kit.shared.attention_checks import attention_by_loops
 from kit.shared.torch_weights import copy_from_torch
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
-from lib.masks import causal_mask, combine_masks, multihead_mask, padding_mask, sdpa_mask
+from lib.masks import causal_mask, combine_masks, padding_mask
 from tests.helpers import assert_close, gradients, normal, random_mask
 
 GRID = list(itertools.product((1, 2, 7, 33), repeat=2))  # (query, key)

@@ -16,6 +16,7 @@ from lib.data import (
     SPECIAL,
     UNK,
     Batch,
+    BatchStream,
     Pair,
     Vocabulary,
     batches,
@@ -265,3 +266,12 @@ def test_pad_batch_needs_as_many_targets_as_sources(sources, targets):
 def test_a_vocabulary_is_made_of_words(words):
     with unchecked(), pytest.raises(ValueError, match="expected words, got"):
         Vocabulary(words)
+
+
+@pytest.mark.parametrize("number", [-1, 2])
+def test_a_stream_has_no_pair_of_that_number(number):
+    pairs = [Pair(("a",), ("b",)), Pair(("b",), ("a",))]
+    vocabulary = Vocabulary.from_sentences([("a", "b")])
+    stream = BatchStream(pairs, vocabulary, vocabulary, batch_size=1)
+    with pytest.raises(ValueError, match="expected numbers from 0 to 1, got"):
+        stream.batch([number])

@@ -8,7 +8,15 @@ from torch import nn
 
 from lib.checkpoints import load_model, save_model
 from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
-from lib.decoding import BATCH_SIZE, beam_search, greedy, sample, store_by_columns, translate
+from lib.decoding import (
+    BATCH_SIZE,
+    beam_search,
+    greedy,
+    sample,
+    select_rows,
+    store_by_columns,
+    translate,
+)
 from lib.positions import SCHEMES
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 from lib.transformer import Config, Transformer
@@ -325,3 +333,8 @@ def test_translate_passes_the_penalty_on():
     model.weight = nn.Parameter(torch.zeros(1))  # tells the device
     for alpha, said in ((0.0, []), (3.0, ["a"])):
         assert translate(model, pairs, vocab, vocab, max_length=3, beam=2, alpha=alpha) == [said]
+
+
+def test_rows_that_a_state_does_not_have():
+    with pytest.raises(ValueError, match=r"expected rows of \(2, 3\), got tensor\(\[2\]\)"):
+        select_rows(torch.randn(2, 3), torch.tensor([2]))

@@ -16,6 +16,7 @@ from lib.layers import (
     Residual,
     RMSNorm,
     TiedProjection,
+    at_real,
     layer_norm,
 )
 from tests.helpers import assert_close, gradients, normal, unchecked
@@ -307,3 +308,31 @@ def test_a_dropout_that_is_no_fraction(dropout):
 def test_the_usual_eps_is_that_of_torch():
     x, gain, bias = normal(3, 5) * 1e-3, normal(5), normal(5, seed=1)
     assert_close(layer_norm(x, gain, bias), F.layer_norm(x, (5,), gain, bias), 1e-12)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LayerNorm(0),
+        lambda: RMSNorm(-3),
+        lambda: FeedForward(5, 0),
+        lambda: Embedding(0, 5),
+        lambda: Embedding(5, -2),
+    ],
+)
+def test_sizes_below_one_are_refused(make):
+    with pytest.raises(ValueError, match=r"expected (d_model|d_ff|vocab) of 1 or more, got"):
+        make()
+
+
+@pytest.mark.parametrize("std", [-1.0, float("inf"), float("nan")])
+def test_an_embedding_needs_a_finite_spread(std):
+    with pytest.raises(ValueError, match="finite std of 0 or more"):
+        Embedding(5, 3, std=std)
+
+
+@pytest.mark.parametrize("real", [torch.ones(2, 3).bool(), torch.ones(2, 5)])
+def test_only_a_mask_of_the_positions_says_which_are_real(real):
+    layer = nn.Linear(7, 7)
+    with unchecked(), at_real([layer], real), pytest.raises(ValueError, match="boolean mask, one"):
+        layer(torch.randn(2, 5, 7))

@@ -2,20 +2,15 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import nn
 
 from lib.masks import (
-    additive_mask,
     causal_mask,
     combine_masks,
     fit_mask,
-    multihead_mask,
     padding_mask,
-    sdpa_mask,
     window_mask,
 )
-from tests.helpers import assert_close, normal, random_mask, unchecked
+from tests.helpers import random_mask, unchecked
 
 X, o = True, False
 
@@ -125,30 +120,6 @@ def test_fit_for_scores_without_heads():
         fit_mask(random_mask(3, 5, 7), (5, 7))
 
 
-@pytest.mark.parametrize("shape", [(5, 7), (3, 5, 7), (3, 1, 7), (3, 2, 5, 7)])
-def test_conversions_mean_the_same_to_torch(shape):
-    """F.scaled_dot_product_attention with a boolean or an additive mask, and nn's own layer."""
-    mask = random_mask(*shape)
-    query, key, value = normal(3, 2, 5, 4), normal(3, 2, 7, 4), normal(3, 2, 7, 4)
-    wanted = F.scaled_dot_product_attention(query, key, value, attn_mask=sdpa_mask(mask))
-    added = additive_mask(sdpa_mask(mask), torch.float64)
-    assert added.dtype == torch.float64
-    got = F.scaled_dot_product_attention(query, key, value, attn_mask=added)
-    assert_close(got, wanted, 1e-12)
-
-    layer = nn.MultiheadAttention(8, 2, batch_first=True, dtype=torch.float64)
-    x, memory = normal(3, 5, 8), normal(3, 7, 8)
-    full = multihead_mask(mask, (3, 2, 5, 7))
-    assert full.shape == (6, 5, 7)
-    _, weights = layer(x, memory, memory, attn_mask=full, average_attn_weights=False)
-    assert torch.equal(weights == 0, ~fit_mask(mask, (3, 2, 5, 7)).expand(3, 2, 5, 7))
-
-
-def test_additive_is_zero_or_minus_infinity():
-    assert additive_mask(torch.tensor([[X, o]])).tolist() == [[0.0, -torch.inf]]
-    assert additive_mask(torch.tensor([[X, o]]), torch.float16).dtype == torch.float16
-
-
 @pytest.mark.parametrize(
     "lengths",
     [torch.tensor([1.0]), torch.tensor([True]), torch.tensor(3), torch.ones(2, 2, 2).int()],
@@ -174,8 +145,6 @@ def test_masks_that_are_not_boolean_are_refused():
         for use in (
             lambda: combine_masks(causal_mask(3), numbers),
             lambda: fit_mask(numbers, (1, 1, 3, 3)),
-            lambda: sdpa_mask(numbers),
-            lambda: additive_mask(numbers),
         ):
             with pytest.raises(ValueError, match=r"expected a boolean mask.*got torch.float32"):
                 use()
@@ -184,11 +153,6 @@ def test_masks_that_are_not_boolean_are_refused():
 def test_masks_that_do_not_fit_together_are_refused():
     with pytest.raises(ValueError, match=r"masks that broadcast, got \(3, 3\), \(4, 4\)"):
         combine_masks(causal_mask(3), causal_mask(4))
-
-
-def test_a_converted_mask_stays_on_its_device():
-    mask = torch.ones(3, 5, dtype=torch.bool, device="meta")
-    assert additive_mask(mask).device.type == "meta"
 
 
 @pytest.mark.parametrize(
@@ -201,3 +165,8 @@ def test_a_converted_mask_stays_on_its_device():
 def test_a_mask_that_does_not_fit_is_told_the_forms_that_do(shape, forms):
     with pytest.raises(ValueError, match=f"expected a mask {forms} that broadcasts"):
         fit_mask(torch.ones(11, 7, dtype=torch.bool), shape)
+
+
+def test_no_mask_has_fewer_than_no_keys():
+    with unchecked(), pytest.raises(ValueError, match="n_keys of 0 or more, got -1"):
+        padding_mask(torch.tensor([1]), -1)

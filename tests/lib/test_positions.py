@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from kit.shared.shifts import shift_matrix
 from lib.positions import (
     SCHEMES,
     ALiBi,
@@ -14,7 +15,6 @@ from lib.positions import (
     Rotary,
     Sinusoidal,
     make_positions,
-    shift_matrix,
     sinusoidal_table,
 )
 from tests.helpers import assert_close, normal, unchecked
@@ -55,24 +55,6 @@ def test_wavelengths_run_from_two_pi_to_base_times_two_pi():
     first, last = (math.atan2(*table[1, i : i + 2].tolist()) for i in (0, d_model - 2))
     assert 2 * math.pi / first == pytest.approx(2 * math.pi)
     assert 2 * math.pi / last == pytest.approx(2 * math.pi * base ** (1 - 2 / d_model))
-
-
-@pytest.mark.parametrize("k", [0, 1, 5, 40, -3, -40])
-@pytest.mark.parametrize("d_model", [2, 6, 64])
-def test_shift_matrix_moves_every_position_alike(k, d_model):
-    table = sinusoidal_table(100, d_model, base=31.0, dtype=torch.float64)
-    matrix = shift_matrix(k, d_model, base=31.0)
-    start, stop = max(0, -k), min(100, 100 - k)
-    assert_close(table[start:stop] @ matrix.T, table[start + k : stop + k], 1e-12)
-
-
-def test_shift_matrices_are_rotations_that_add_up():
-    eye = torch.eye(6, dtype=torch.float64)
-    assert_close(shift_matrix(5, 6) @ shift_matrix(5, 6).T, eye, 1e-12)
-    assert torch.linalg.det(shift_matrix(5, 6)).item() == pytest.approx(1.0)
-    assert_close(shift_matrix(5, 6) @ shift_matrix(7, 6), shift_matrix(12, 6), 1e-12)
-    assert_close(shift_matrix(-5, 6), shift_matrix(5, 6).T, 1e-12)
-    assert not torch.allclose(shift_matrix(5, 6), eye)
 
 
 def test_dot_product_of_two_positions_depends_on_their_distance_alone():
@@ -273,8 +255,6 @@ def test_mistakes_are_named():
         make_positions("rope", 12, 2)
     with pytest.raises(ValueError, match="even d_k, got 7"):
         Rotary(7)
-    with pytest.raises(ValueError, match=r"even d_model .*, got 7"):
-        shift_matrix(1, 7)
     with unchecked(), pytest.raises(ValueError, match="at least 1 and a base above 0"):
         sinusoidal_table(0, 4)
     with pytest.raises(ValueError, match="got 3, 4 and 0"):
@@ -303,7 +283,7 @@ def test_vectors_of_another_dimension_and_no_head():
             scheme.add(normal(2, 3, 1))
     with unchecked(), pytest.raises(ValueError, match=r"dimension 6, got \(2, 3, 2\)"):
         Rotary(6).rotate(normal(2, 3, 2))
-    with pytest.raises(ValueError, match="one head or more, got n_heads=0"):
+    with pytest.raises(ValueError, match="n_heads of 1 or more, got 0"):
         ALiBi(0)
 
 
@@ -330,12 +310,14 @@ def test_rotation_of_vectors_however_they_lie_in_memory():
         assert torch.equal(rotary.rotate(x, 4), rotary.rotate(plain, 4))
 
 
-@pytest.mark.parametrize("base", [0.0, -1.0, float("nan")])
-def test_a_base_that_is_not_above_zero(base):
-    with pytest.raises(ValueError, match="base above 0, got"):
-        shift_matrix(1, 6, base=base)
-
-
 def test_learned_positions_begin_at_half_the_spread_of_the_tokens():
     torch.manual_seed(0)
     assert Learned(64, max_length=101).weight.std().item() == pytest.approx(0.5, rel=0.05)
+
+
+@pytest.mark.parametrize("make", [lambda: Learned(0), lambda: Learned(4, max_length=0)])
+def test_sizes_below_one_are_refused(make):
+    with pytest.raises(ValueError, match=r"expected (d_model|max_length) of 1 or more, got 0"):
+        make()
+    with pytest.raises(ValueError, match="n_heads of 1 or more, got 0"):
+        make_positions("rotary", 4, 0)

@@ -301,7 +301,7 @@ file = "book/lib/masks.py"
 source = (mutants.ROOT / file).read_text(encoding="utf-8")
 every = mutants.mutants_of(file, source)
 killed = [m for m in every if m.before == "distance <= 0"][:1]
-unseen = [m for m in every if m.before == "-torch.inf"][:1]
+unseen = [m for m in every if m.before == "radius < 0"][:1]
 report = mutants.run(killed + unseen, sys.argv[1], equivalent=[])
 same = mutants.run(unseen, sys.argv[1], equivalent=[unseen[0].key])
 print(json.dumps([report.killed, [h["text"][:12] for h in report.holes], same.equivalent]))
@@ -313,9 +313,9 @@ def test_a_mutant_is_killed_and_another_survives(tmp_path):
     folder = tmp_path / "tests"
     folder.mkdir()
     (folder / "test_masks.py").write_text(
-        "from lib.masks import additive_mask, causal_mask\n\n\n"
+        "from lib.masks import causal_mask, window_mask\n\n\n"
         "def test_causal():\n    assert causal_mask(3).tolist()[0] == [True, False, False]\n\n\n"
-        "def test_runs_and_looks_at_nothing():\n    additive_mask(causal_mask(3))\n",
+        "def test_runs_and_looks_at_nothing():\n    window_mask(3, 1)\n",
         encoding="utf-8",
     )
     done = subprocess.run(
@@ -326,7 +326,7 @@ def test_a_mutant_is_killed_and_another_survives(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.strip().split("\n")[-1]) == [1, ["return torch"], 1]
+    assert json.loads(done.stdout.strip().split("\n")[-1]) == [1, ["if radius < "], 1]
 
 
 # --- the table ------------------------------------------------------------------------------------

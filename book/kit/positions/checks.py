@@ -22,8 +22,9 @@ from kit.shared.checks import (
     require_gradients,
     short,
 )
+from kit.shared.shifts import shift_matrix
 from lib.attention import scaled_dot_product_attention
-from lib.positions import ALiBi, Rotary, shift_matrix, sinusoidal_table
+from lib.positions import ALiBi, Rotary, sinusoidal_table
 
 
 @check("fixed positions")

@@ -3,7 +3,8 @@
 import torch
 from torch.nn import functional as F
 
-from lib.masks import additive_mask, causal_mask, combine_masks, padding_mask
+from kit.masking.conversions import additive_mask
+from lib.masks import causal_mask, combine_masks, padding_mask
 
 
 def filled(scores, mask, fill):
