@@ -116,12 +116,12 @@ def keep_top_k(logits: Float[Tensor, "*batch vocab"], k: int) -> Float[Tensor, "
 
     Exactly k are left even where some are equal; all of them if k is not below vocab.
 
-    Errors: ValueError for k below 1.
+    Errors: ValueError for k below 1, and for logits without an axis.
     Source: Fan et al. 2018.
     """
     if k < 1 or not logits.dim():
-        got = f"{k} and logits {tuple(logits.shape)}"
-        raise ValueError(f"expected k of at least 1 (greedy decoding), and logits, got {got}")
+        got = f"{k} for logits {tuple(logits.shape)}; k = 1 is greedy decoding"
+        raise ValueError(f"expected k of at least 1, got {got}")
     top = logits.topk(min(k, logits.shape[-1]), dim=-1)
     return torch.full_like(logits, -torch.inf).scatter(-1, top.indices, top.values)
 
