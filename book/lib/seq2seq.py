@@ -65,8 +65,8 @@ class _Embedding(nn.Embedding):
         _require_sizes(vocab=vocab, d_embed=d_embed)
         super().__init__(vocab, d_embed)
 
-    def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time d_embed"]:
-        if tokens.dim() != 2 or not tokens.shape[1]:
+    def forward(self, tokens: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape d_embed"]:
+        if not tokens.numel():
             raise ValueError(f"expected tokens (batch, time), got {tuple(tokens.shape)}")
         return _rows_of(self.weight, tokens)
 
@@ -109,8 +109,8 @@ def real_positions(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "b
     """
     real = padding_mask(lengths, time)[:, 0]
     if not ((lengths > 0) & (lengths <= time)).all():
-        wanted = f"source lengths from 1 to {time}: real tokens, padding left out"
-        raise ValueError(f"expected {wanted}, got {lengths.tolist()}")
+        got = f"{lengths.tolist()}: count each sequence's real tokens, padding left out"
+        raise ValueError(f"expected source lengths from 1 to {time}, got {got}")
     return real
 
 
