@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lib.attention import MultiHeadAttention
+from lib.attention import MultiHeadAttention, attention_maps
 from lib.masks import causal_mask
 from lib.positions import Learned, Positions
 from lib.training import Schedule, cosine, warm_up
@@ -136,23 +136,29 @@ class Replay:
                 shape, data = given[name]
                 parameter.copy_(torch.as_tensor(data, dtype=parameter.dtype).reshape(shape))
 
+    def inputs(self, batch: Mapping[str, Any]) -> tuple[Tensor, ...]:
+        """A batch of the page as what the model is called with."""
+
+        def tokens(name: str) -> Tensor:
+            return torch.as_tensor(batch[name]).long().view(batch["rows"], -1)
+
+        if self.design["kind"] == "translator":
+            lengths = torch.as_tensor(batch["source_lengths"]).long()
+            return tokens("source"), lengths, tokens("target_in")
+        if self.design["kind"] == "one_stack" and self.design["causal"]:
+            return tokens("tokens"), causal_mask(batch["time"])
+        return (tokens("tokens"),)
+
     def logits(self, batch: Mapping[str, Any]) -> Float[Tensor, "*batch classes"]:
         """What the model says of a batch of the page.
 
         Shapes: (rows, time, classes), with an axis of outputs before the last for a reader.
         """
-        rows = batch["rows"]
-        if self.design["kind"] == "translator":
-            source, target_in = (
-                torch.as_tensor(batch[name]).long().view(rows, -1)
-                for name in ("source", "target_in")
-            )
-            return self.model(source, torch.as_tensor(batch["source_lengths"]).long(), target_in)
-        tokens = torch.as_tensor(batch["tokens"]).long().view(rows, -1)
-        if self.design["kind"] == "reader":
-            return self.model(tokens)
-        mask = causal_mask(tokens.shape[1]) if self.design["causal"] else None
-        return self.model(tokens, mask)
+        return self.model(*self.inputs(batch))
+
+    def maps(self, batch: Mapping[str, Any]) -> dict[str, Float[Tensor, "rows heads query key"]]:
+        """Every attention map of a batch, see `lib.attention.attention_maps`."""
+        return attention_maps(self.model, *self.inputs(batch))
 
     def learn(self, batch: Mapping[str, Any]) -> float:
         """The mean loss over the targets that are not -1; its gradients are then the parameters'."""
