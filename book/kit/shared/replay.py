@@ -122,7 +122,11 @@ class Replay:
         self.lr, self.clip = options["lr"], options.get("clip")
         betas = options.get("betas", (0.9, 0.999))
         self.optimizer = torch.optim.Adam(
-            self.model.parameters(), lr=self.lr, betas=tuple(betas), eps=options.get("eps", 1e-8)
+            self.model.parameters(),
+            lr=self.lr,
+            betas=tuple(betas),
+            eps=options.get("eps", 1e-8),
+            fused=True,
         )
 
     def _load(self, parameters: Sequence[Mapping[str, Any]]) -> None:
