@@ -50,7 +50,7 @@ def parts_of(module: str, folder: Path, ending: str = "js") -> str:
     named = PARTS.search(module)
     texts = []
     for name in named.group(1).split(", ") if named else ():
-        places = [where / "parts" for where in (folder, KIT / "shared")]
+        places = {where / "parts" for where in (folder, KIT / "shared")}
         [here] = [place for place in places if (place / f"{name}.js").is_file()]
         path = here / f"{name}.{ending}"
         texts.append(path.read_text(encoding="utf-8") if path.is_file() else "")

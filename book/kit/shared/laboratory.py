@@ -5,7 +5,7 @@ the engine in `engine/`, which it loads when a reader first presses Train.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -179,8 +179,14 @@ TASKS: dict[str, Task] = {
 }
 
 
-def _options(name: str) -> Any:
-    return lambda widget: TASKS[widget.task].settings[name].options
+def _options(name: str) -> Callable[[Any], tuple[Any, ...]]:
+    """What the widget's task lets a setting be: None alone where the task does not have it."""
+
+    def options(widget: Any) -> tuple[Any, ...]:
+        own = TASKS[widget.task].settings
+        return own[name].options if name in own else (None,)
+
+    return options
 
 
 class Laboratory(BookWidget):

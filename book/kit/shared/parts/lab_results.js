@@ -2,6 +2,7 @@
 // Each part is { element, update(...) } and draws what it is given.
 const labResults = (() => {
   const { h, hidden, freshId } = ui;
+  const WIDE = 16; // tokens at most of an example whose lines stand below each other
   const POINTS = 120; // of a loss curve: each is a mean over neighbouring steps
 
   /** Losses [[step, loss]] as at most POINTS points, each the mean of its steps, up to a cap. */
@@ -153,13 +154,21 @@ const labResults = (() => {
     };
   }
 
-  /** Tokens, the wrong ones underlined, with a cross, and named to screen readers. */
-  const tokens = (texts, right = []) => h("span", { class: "lab-tokens" }, texts.flatMap((text, i) => {
-    const wrong = right[i] === false;
-    return [h("span", { class: wrong ? "lab-wrong" : "" }, h("span", { text }),
-      wrong && h("span", { class: "lab-cross", "aria-hidden": "true", text: "✗" }),
-      wrong && hidden(" (wrong)")), " "];
-  }));
+  /** A token; a wrong one is underlined, with a cross, and named to screen readers. */
+  const token = (tag, text, wrong) => h(tag, { class: wrong ? "lab-wrong" : "" }, h("span", { text }),
+    wrong && h("span", { class: "lab-cross", "aria-hidden": "true", text: "✗" }),
+    wrong && hidden(" (wrong)"));
+
+  const tokens = (texts, right) => h("span", { class: "lab-tokens" }, texts.flatMap((text, i) =>
+    [token("span", text, right?.[i] === false), " "]));
+
+  /** Input, wanted and answer below each other, token by token, where each has as many. */
+  function aligned(lines) {
+    return h("div", { class: "bw-scroll", tabindex: 0, role: "group", "aria-label": "Example" },
+      h("table", { class: "lab-aligned" }, h("tbody", {}, lines.map(([label, texts, right]) =>
+        h("tr", {}, h("th", { scope: "row", text: label }),
+          texts.map((text, i) => token("td", text, right?.[i] === false)))))));
+  }
 
   /** What the model answers to a few inputs that it was not trained on. */
   function examples() {
@@ -169,11 +178,12 @@ const labResults = (() => {
       update(found) {
         element.replaceChildren(...found.map(({ input, wanted, got, right }) => {
           const all = right.every(Boolean);
+          const lines = [["Input", input], ["Wanted", wanted], ["Answer", got, right]]
+            .filter(([, texts]) => texts.length);
+          const even = input.length <= WIDE && lines.every(([, texts]) => texts.length === input.length);
           return h("li", { class: all ? "lab-right" : "" },
-            h("dl", {},
-              h("dt", { text: "Input" }), h("dd", {}, tokens(input)),
-              wanted.length > 0 && [h("dt", { text: "Wanted" }), h("dd", {}, tokens(wanted))],
-              h("dt", { text: "Answer" }), h("dd", {}, tokens(got, right))),
+            even ? aligned(lines) : h("dl", {}, lines.flatMap(([label, texts, marks]) =>
+              [h("dt", { text: label }), h("dd", {}, tokens(texts, marks))])),
             h("p", { class: "lab-verdict", text: all ? "✓ right"
               : `✗ ${right.filter((one) => !one).length} of ${right.length} wrong` }));
         }));
