@@ -118,6 +118,15 @@ const tasks = (() => {
     return { error: `It takes ${n} digits; these are ${pieces.length}.` };
   }
 
+  /** n digits with their answer; by key(pair) a list is one to test on, or to train on. */
+  function drawDigits(random, n, solve, key, testing) {
+    for (;;) {
+      const input = range(n, () => random.integer(10));
+      const pair = { input, answer: solve(input) };
+      if (isHeldOut(key(pair).join(""), 10) === testing) return pair;
+    }
+  }
+
   // Chapter 4: who does what to whom.
   const NOUNS = ["dog", "man", "cat", "bird", "child", "horse", "cow", "goat"];
   const VERBS = ["bites", "sees", "follows", "likes"];
@@ -161,15 +170,13 @@ const tasks = (() => {
 
   function neighbours({ n_heads, d_model, d_k, lr }, random) {
     const solve = (ids) => ids.flatMap((_, i) => [ids.at(i - 1), ids[(i + 1) % RING]]);
-    const draw = (from) => {
-      const input = range(RING, () => from.integer(10));
-      return { input, answer: solve(input) };
-    };
+    const draw = (from, testing = false) =>
+      drawDigits(from, RING, solve, ({ input }) => input, testing);
     return labelling({
       design: { kind: "reader", vocab: 10, classes: 10, outputs: 2, d_model, n_heads, d_k,
         positions: "learned", length: RING },
       options: { steps: 400, lr, schedule: "linear" },
-      rows: 64, draw, tested: range(200, () => draw(random)), shown: 3, classes: 10, outputs: 2,
+      rows: 64, draw, tested: range(200, () => draw(random, true)), shown: 3, classes: 10, outputs: 2,
       token: (id) => digits[id], write: ([left, right]) => `${left} ${right}`,
       parse: (text) => parseDigits(text, RING), solve,
       numbers: (right) => ({
@@ -184,15 +191,14 @@ const tasks = (() => {
 
   function depth({ norm, n_layers, warmup, n_heads, d_model, lr }, random) {
     const solve = (ids) => [...ids].sort((a, b) => a - b);
-    const draw = (from) => {
-      const input = range(SORTED, () => from.integer(10));
-      return { input, answer: solve(input) };
-    };
+    // What is tested was never trained on in another order either.
+    const draw = (from, testing = false) =>
+      drawDigits(from, SORTED, solve, ({ answer }) => answer, testing);
     return labelling({
       design: oneStack({ source_vocab: 10, d_model, n_heads, n_layers, norm, positions: "learned",
         max_length: SORTED }),
       options: { steps: 300, lr, schedule: "cosine", warmup },
-      rows: 32, draw, tested: range(100, () => draw(random)), shown: 5, classes: 10,
+      rows: 32, draw, tested: range(100, () => draw(random, true)), shown: 5, classes: 10,
       token: (id) => digits[id], write: ([id]) => digits[id],
       parse: (text) => parseDigits(text, SORTED), solve,
       numbers: (right, width) => ({
@@ -588,5 +594,5 @@ const tasks = (() => {
     return task.make(settings, random);
   }
 
-  return { make, inWords, isSentence, following };
+  return { make, inWords, following, isSentence, lexicon: LEXICON, characters: CHARACTERS };
 })();
