@@ -22,6 +22,7 @@ from kit.positions.position_explorer import PositionExplorer
 from kit.self_attention.self_attention_explorer import SelfAttentionExplorer
 from kit.seq2seq.bottleneck_runs import BottleneckRuns
 from kit.shared.checks import Finding
+from kit.shared.laboratory import Laboratory
 from kit.shared.packing import PackedModel, pack_model
 from kit.training.learning_rate import LearningRateExplorer
 from kit.transformer.forward_tracer import ForwardTracer
@@ -286,6 +287,7 @@ SAMPLES = {
         sentence=1,
     ),
     "heads_explorer": lambda: HeadsExplorer(48, 3, time=11),
+    "laboratory": lambda: Laboratory("neighbours", n_heads=2, d_k=4, seed=3),
     "learning_rate": lambda: LearningRateExplorer(
         "cosine", d_model=128, warmup=30, total=500, peak=2e-3, step=101
     ),

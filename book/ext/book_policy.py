@@ -28,6 +28,10 @@ POLICY = {
     "form-action": ["'self'"],  # the search; these two do not follow from default-src
     "base-uri": ["'none'"],
 }
+# A page with a laboratory trains in a worker, made of text that the page loaded as a script, and in
+# WebAssembly. No other page may.
+LABORATORY = '<div class="book-widget" data-module="laboratory">'
+TRAINING = {"script-src": ["'self'", "'wasm-unsafe-eval'"], "worker-src": ["blob:"]}
 # What the theme's inline handlers do, by the name that page.js knows.
 ACTIONS = {"toggleFullScreen()": "fullscreen", "window.print()": "print"}
 
@@ -95,6 +99,8 @@ def digest(text: str) -> str:
 def protect(text: str) -> str:
     """Put the policy first in the page's head, with the hashes of what stands in the page.
 
+    A page with a laboratory may start a worker from a Blob, and compile WebAssembly.
+
     The link to the next page is taken out of the head: Firefox fetches it unasked, as what only
     `default-src` speaks of. The one that readers click stays.
     """
@@ -102,9 +108,10 @@ def protect(text: str) -> str:
     scripts = [digest(match.group(2)) for match in INLINE.finditer(text) if runs(match)]
     styles = [digest(match.group(1)) for match in STYLE.finditer(text)]
     added = {"script-src": scripts, "style-src-elem": styles}
+    allowed = POLICY | TRAINING if LABORATORY in text else POLICY
     policy = "; ".join(
         " ".join([name, *dict.fromkeys(values + added.get(name, []))])
-        for name, values in POLICY.items()
+        for name, values in allowed.items()
     )
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
     head = HEAD.search(text)

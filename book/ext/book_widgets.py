@@ -9,7 +9,8 @@ A widget is a pair of files in a chapter's kit, `NAME.py` and `NAME.js`. A modul
 scripts in a line of its own, `// Parts: transformer, tracing`: they lie in `parts/` beside it, or
 in that of `kit/shared` if several chapters need them, and stand in the scripts of those that name
 them alone. A part may have styles too. One of them computes with the model in `book/checkpoints`,
-which becomes a script too; no page loads it before a reader asks.
+which becomes a script too, as does the engine in which a laboratory trains; no page loads either
+before a reader asks.
 
 The directive `{widget} NAME` shows, on a page without code, the widget that a chapter has stored:
 
@@ -25,7 +26,8 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from kit.shared.packing import pack_file  # needs Python alone
+from kit.shared.engine_text import engine_script  # both need Python alone
+from kit.shared.packing import pack_file
 
 KIT = Path(__file__).resolve().parent.parent / "kit"
 SHARED = ("math", "ui", "controls", "walk", "raster", "grid", "chart")
@@ -48,7 +50,7 @@ def parts_of(module: str, folder: Path, ending: str = "js") -> str:
     named = PARTS.search(module)
     texts = []
     for name in named.group(1).split(", ") if named else ():
-        places = [where / "parts" for where in (folder, KIT / "shared")]
+        places = {where / "parts" for where in (folder, KIT / "shared")}
         [here] = [place for place in places if (place / f"{name}.js").is_file()]
         path = here / f"{name}.{ending}"
         texts.append(path.read_text(encoding="utf-8") if path.is_file() else "")
@@ -94,7 +96,7 @@ def widgets() -> dict[str, Path]:
 
 
 def emit_assets(out_dir: Path) -> list[str]:
-    """Write the shared script and styles, those of each widget, and a script for each stored model.
+    """Write the shared script and styles, those of each widget, and what is loaded on demand.
 
     Returns: the names of the widgets.
     """
@@ -107,6 +109,7 @@ def emit_assets(out_dir: Path) -> list[str]:
     for path in CHECKPOINTS.glob("*.safetensors"):
         packed = pack_file(path)
         (out_dir / "models" / f"{packed.id}.js").write_text(packed.script(), encoding="utf-8")
+    (out_dir / "engine.js").write_text(engine_script(), encoding="utf-8")
     shutil.copy(KIT / "shared" / "base.css", out_dir)
     return list(found)
 

@@ -13,6 +13,7 @@ const chart = (() => {
     return node;
   }
 
+  const LINE = 12; // pixels between two texts at the ends of lines
   const STEPS = 64; // shades of a large map
   const RAMP = Array.from({ length: STEPS + 1 }, (_, k) =>
     `color-mix(in oklab, var(--bw-high) ${(100 * k) / STEPS}%, var(--bw-low))`);
@@ -105,6 +106,21 @@ const chart = (() => {
       h("path", { class: "bw-line", d: "M1 7H33" }), mark));
   }
 
+  /** Heights of lines of text, moved as little as keeps each a line apart, none below `lowest`. */
+  function apart(heights, lowest) {
+    const order = heights.map((_, i) => i).sort((a, b) => heights[a] - heights[b]);
+    const found = [...heights];
+    order.forEach((i, k) => {
+      if (k) found[i] = Math.max(found[i], found[order[k - 1]] + LINE);
+    });
+    let limit = lowest;
+    for (const i of order.reverse()) {
+      found[i] = Math.min(found[i], limit);
+      limit = found[i] - LINE;
+    }
+    return found;
+  }
+
   /** A round step for about `count` ticks. */
   function tickStep(span, count) {
     const raw = span / count || 1;
@@ -125,7 +141,9 @@ const chart = (() => {
    * Lines over an axis. Options: title and description (for those who cannot see it), x and y as
    * { label, min, max, ticks: [[value, text]] } (without ticks it finds round ones), height,
    * points (draw a mark at each point; default for up to 30 points).
-   * A series may have a spread, [[x, low, high]], drawn as upright strokes. Behind the series stand
+   * A series may have a spread, [[x, low, high]], drawn as upright strokes; a form, the number of its
+   * colour and mark, if that is not its place; and an end, a text behind its last point. A series
+   * without a name is not in the legend. Behind the series stand
    * `pale` lines, each a list of points, and an `edge`, { x, text }: what lies right of it is other.
    * Returns { element, update([{ name, points: [[x, y]], spread }],
    * { x, y, description, pale, edge }), mark(x) }.
@@ -147,6 +165,8 @@ const chart = (() => {
         h("text", { x: left, y: down, text: words, ...attributes });
       const along = (points) =>
         points.map(([a, b], k) => `${k ? "L" : "M"}${px(a)} ${py(b)}`).join("");
+      const places = apart(held.series.map(({ points }) =>
+        (points.length ? py(points.at(-1)[1]) + 4 : 0)), box.bottom + 4);
       svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
       svg.setAttribute("height", height);
       svg.replaceChildren(
@@ -166,18 +186,21 @@ const chart = (() => {
           h("line", { class: "bw-at", x1: px(held.at), x2: px(held.at), y1: box.top,
             y2: box.bottom })]),
         ...held.pale.map((points) => h("path", { class: "bw-pale", d: along(points) })),
-        ...held.series.map(({ points, spread = [] }, i) => {
+        ...held.series.map(({ points, spread = [], form, end }, i) => {
           const marks = withMarks ?? points.length <= 30;
-          return h("g", { class: `bw-series bw-series-${(i % 4) + 1}` },
+          const kind = (form ?? i) % 4;
+          return h("g", { class: `bw-series bw-series-${kind + 1}` },
             spread.map(([a, low, high]) => h("line", { class: "bw-spread",
               x1: px(a), x2: px(a), y1: py(low), y2: py(high) })),
             h("path", { class: "bw-line", d: along(points) }),
             points.filter(([a]) => marks || a === held.at).map(([a, b]) => {
-              const mark = MARKS[i % 4](px(a), py(b));
+              const mark = MARKS[kind](px(a), py(b));
               mark.classList.add("bw-mark");
               if (a === held.at) mark.classList.add("bw-mark-current");
               return mark;
-            }));
+            }),
+            end && points.length && text(px(points.at(-1)[0]) + 5, places[i], end,
+              { class: "bw-end" }));
         }));
     }
 
@@ -188,8 +211,9 @@ const chart = (() => {
         held = { ...held, ...changes, series };
         legend.replaceChildren(
           h("span", { class: "bw-axis-y", text: held.y.label }),
-          ...series.map(({ name }, i) =>
-            h("span", { class: "bw-legend-item" }, swatch(i), h("span", { text: name }))));
+          ...series.map(({ name }, i) => name !== undefined
+            && h("span", { class: "bw-legend-item" }, swatch(i), h("span", { text: name })))
+            .filter(Boolean));
         paint();
       },
       mark(at) {

@@ -60,7 +60,7 @@ class BookWidget(anywidget.AnyWidget):
             module = cls._folder / f"{cls._module}.js"
             named = PARTS.search(module.read_text(encoding="utf-8"))
             parts = named.group(1).split(", ") if named else []
-            folders = cls._folder, here
+            folders = dict.fromkeys((cls._folder, here))
             found = [f / "parts" / f"{name}.js" for name in parts for f in folders]
             used = [path for path in found if path.is_file()]
             scripts = [*(here / name for name in SHARED), *used, module]

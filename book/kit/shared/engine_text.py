@@ -1,0 +1,33 @@
+"""The engine of the laboratories as a page or a notebook's front end gets it: one text, one binary.
+
+The scripts in `engine/` are joined in their order into the text of a worker. The build makes a
+script of it for the pages (`_static/widgets/engine.js`), which none loads before a reader asks; a
+kernel sends the same text. Only Python's own library is used here, since building needs no other.
+"""
+
+import base64
+import json
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "engine"
+SCRIPTS = (  # in this order; before them stands `math.js`, which pages have too
+    *("random", "plain", "tensors", "layers", "model", "optimiser"),
+    *("tasks", "trainer", "worker"),
+)
+
+
+def worker_text() -> str:
+    """The scripts of the worker, joined: a classic script without imports."""
+    paths = [FOLDER.parent / "math.js", *(FOLDER / f"{name}.js" for name in SCRIPTS)]
+    return "".join(path.read_text(encoding="utf-8") for path in paths)
+
+
+def kernels() -> bytes:
+    """The WebAssembly module that the worker computes with where a browser has SIMD."""
+    return (FOLDER / "kernels.wasm").read_bytes()
+
+
+def engine_script() -> str:
+    """A classic script that leaves the engine in the page: what a page from a file loads too."""
+    text, wasm = json.dumps(worker_text()), base64.b64encode(kernels()).decode()
+    return f'window.bookEngine = {{ text: {text}, wasm: "{wasm}" }};\n'

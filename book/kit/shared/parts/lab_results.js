@@ -1,0 +1,217 @@
+// What a laboratory shows of its runs: curves with the list of runs, attention maps, examples.
+// Each part is { element, update(...) } and draws what it is given.
+const labResults = (() => {
+  const { h, hidden, freshId } = ui;
+  const WIDE = 16; // tokens at most of an example whose lines stand below each other
+  const POINTS = 120; // of a loss curve: each is a mean over neighbouring steps
+
+  /** Losses [[step, loss]] as at most POINTS points, each the mean of its steps, up to a cap. */
+  function thinned(losses, cap) {
+    const width = Math.max(1, Math.ceil(losses.length / POINTS));
+    const points = [];
+    for (let from = 0; from < losses.length; from += width) {
+      const group = losses.slice(from, from + width);
+      const mean = group.reduce((sum, [, loss]) => sum + loss, 0) / group.length;
+      points.push([group.at(-1)[0], Math.min(cap, mean)]);
+    }
+    return points;
+  }
+
+  /** Loss and accuracy of all runs over their steps; the one that is shown comes last, on top. */
+  function curves(measure) {
+    const axis = (label, max) => ({ label, min: 0, max });
+    const loss = chart.lines({ title: "Loss of each run", height: 210, points: false,
+      x: axis("step", 1), y: axis("Loss", 1) });
+    const accuracy = chart.lines({ title: `${measure}, of each run`, height: 210, points: false,
+      x: axis("step", 1), y: axis(measure, 1) });
+    return {
+      element: h("div", { class: "bw-columns" }, loss.element, accuracy.element),
+      update(runs, shown, at) {
+        const ordered = [...runs.filter((run) => run !== shown), shown];
+        const x = axis("step", Math.max(1, ...runs.map((run) => run.steps)));
+        // A run that diverges leaves the picture at the top
+        const starts = runs.flatMap(({ losses }) => losses.slice(0, 1).map(([, first]) => first));
+        const cap = 1.2 * Math.max(0.1, ...starts.filter(Number.isFinite));
+        const one = (points, { number }) =>
+          ({ points: points.filter(([, y]) => Number.isFinite(y)), form: number - 1, end: number });
+        const last = (points) => points.at(-1)?.[1].toPrecision(2) ?? "none yet";
+        const series = ordered.map((run) => one(thinned(run.losses, cap), run));
+        if (shown.torch) {
+          const points = thinned(shown.torch, cap);
+          series.push({ points, form: shown.number + 2, end: "torch" });
+        }
+        loss.update(series, { x, y: axis("Loss", cap), description:
+          runs.map((run) => `Run ${run.number}: ${last(run.losses)}.`).join(" ") });
+        accuracy.update(ordered.map((run) => one(run.probes.map((probe) =>
+          [probe.step, probe.accuracy]), run)), { x, y: axis(measure, 1), description:
+          runs.map((run) => `Run ${run.number}: ${percent(run.probes.at(-1)?.accuracy)}.`).join(" ") });
+        accuracy.mark(at);
+        loss.mark(at);
+      },
+    };
+  }
+
+  const percent = (share) => (Number.isFinite(share) ? `${(100 * share).toFixed(0)}%` : "–");
+
+  /**
+   * The runs of this visit with their settings. words(run) -> [[label, value]]; on: what the buttons
+   * of a row do: show, use, remove, each with its run.
+   */
+  function list({ words, measure, on }) {
+    const element = h("ol", { class: "lab-runs", "aria-label": "Runs of this visit" });
+    let rows = [];
+    const action = (run, name, text, label) => h("button", { type: "button",
+      class: "bw-button bw-quiet", "aria-label": `${label} run ${run.number}`, text,
+      click: () => on[name](run) });
+
+    function row(run, varied) {
+      const result = h("span", { class: "lab-result" });
+      const show = action(run, "show", "Show", "Show");
+      const settings = h("span", { class: "lab-settings" }, words(run).map(([label, value], i) =>
+        h(varied[i] ? "strong" : "span", { text: `${label} ${value}` })));
+      const node = h("li", {}, h("span", { class: "lab-name" }, chart.swatch(run.number - 1),
+        h("span", { text: `Run ${run.number}` })), settings, result,
+      h("span", { class: "lab-actions" }, show,
+        action(run, "use", "Use settings", "Use the settings of"),
+        action(run, "remove", "Remove", "Remove")));
+      return { run, node, result, show };
+    }
+
+    return {
+      element,
+      /** Makes the rows anew: after a run has come or gone. */
+      rebuild(runs) {
+        const all = runs.map(words);
+        const varied = all[0]?.map((_, i) => new Set(all.map((one) => one[i][1])).size > 1) ?? [];
+        rows = runs.map((run) => row(run, varied));
+        element.replaceChildren(...rows.map(({ node }) => node));
+      },
+      update(shown) {
+        for (const { run, node, result, show } of rows) {
+          node.classList.toggle("lab-shown", run === shown);
+          show.setAttribute("aria-pressed", run === shown);
+          const text = run.state === "failed" ? "✗ failed"
+            : `${percent(run.probes.at(-1)?.accuracy)}`;
+          result.textContent = text;
+          result.title = measure;
+        }
+      },
+    };
+  }
+
+  /** "decoder.layers.0.cross_attention" as a reader says it. */
+  function placeName(name) {
+    const [, side, layer, kind] = /^(\w+)\.layers\.(\d+)\.(\w+)$/.exec(name) ?? [];
+    if (!side) return name.replaceAll("_", " ");
+    return `${side}, layer ${Number(layer) + 1}, ${kind.replace("_", "-")}`;
+  }
+
+  /** The attention maps of one place, a map for each head; where there are more, a list of them. */
+  function maps() {
+    const grid = h("div", { class: "lab-maps" });
+    const select = h("select", { class: "bw-select", id: freshId(), change: () => draw() });
+    const place = h("div", { class: "bw-field lab-place" },
+      h("div", { class: "bw-field-head" },
+        h("label", { class: "bw-label", for: select.id, text: "Attention of" })), select);
+    let [heads, held, names] = [[], [], ""];
+
+    function draw() {
+      const map = held.find(({ name }) => name === select.value) ?? held[0];
+      const { queries, keys, data, rows, columns } = map;
+      while (heads.length < map.heads) {
+        const number = heads.length + 1;
+        const one = chart.heatMap({ caption: `Attention of head ${number}` });
+        const node = h("div", { class: "lab-head" },
+          h("p", { class: "bw-label", text: `Head ${number}` }), one.element);
+        heads.push({ one, node });
+      }
+      const shown = heads.slice(0, map.heads);
+      if (grid.childElementCount !== shown.length) grid.replaceChildren(...shown.map((k) => k.node));
+      grid.style.setProperty("--label", Math.max(...rows.map((text) => [...text].length)));
+      grid.style.setProperty("--columns", keys);
+      shown.forEach(({ one }, k) => {
+        const values = Array.from({ length: queries }, (_, i) =>
+          Array.from(data.subarray((k * queries + i) * keys, (k * queries + i + 1) * keys)));
+        one.update(values, { rows, columns });
+      });
+    }
+
+    return {
+      element: h("div", { class: "lab-attention" }, place, grid),
+      update(found) {
+        held = found;
+        const now = found.map(({ name }) => name).join();
+        if (now !== names) {
+          names = now;
+          const before = select.value;
+          select.replaceChildren(...found.map(({ name }) =>
+            h("option", { value: name, text: placeName(name) })));
+          select.value = found.some(({ name }) => name === before) ? before : found.at(-1)?.name;
+          place.hidden = found.length < 2;
+        }
+        if (found.length) draw();
+      },
+    };
+  }
+
+  /** A token; a wrong one is underlined, with a cross, and named to screen readers. */
+  const token = (tag, text, wrong) => h(tag, { class: wrong ? "lab-wrong" : "" }, h("span", { text }),
+    wrong && h("span", { class: "lab-cross", "aria-hidden": "true", text: "✗" }),
+    wrong && hidden(" (wrong)"));
+
+  const tokens = (texts, right) => h("span", { class: "lab-tokens" }, texts.flatMap((text, i) =>
+    [token("span", text, right?.[i] === false), " "]));
+
+  /** Input, wanted and answer below each other, token by token, where each has as many. */
+  function aligned(lines) {
+    return h("div", { class: "bw-scroll", tabindex: 0, role: "group", "aria-label": "Example" },
+      h("table", { class: "lab-aligned" }, h("tbody", {}, lines.map(([label, texts, right]) =>
+        h("tr", {}, h("th", { scope: "row", text: label }),
+          texts.map((text, i) => token("td", text, right?.[i] === false)))))));
+  }
+
+  /** What the model answers to a few inputs that it was not trained on. */
+  function examples() {
+    const element = h("ol", { class: "lab-examples", "aria-label": "Examples" });
+    return {
+      element,
+      update(found) {
+        element.replaceChildren(...found.map(({ input, wanted, got, right }) => {
+          const all = right.every(Boolean);
+          const lines = [["Input", input], ["Wanted", wanted], ["Answer", got, right]]
+            .filter(([, texts]) => texts.length);
+          const even = input.length <= WIDE && lines.every(([, texts]) => texts.length === input.length);
+          return h("li", { class: all ? "lab-right" : "" },
+            even ? aligned(lines) : h("dl", {}, lines.flatMap(([label, texts, marks]) =>
+              [h("dt", { text: label }), h("dd", {}, tokens(texts, marks))])),
+            h("p", { class: "lab-verdict", text: all ? "✓ right"
+              : `✗ ${right.filter((one) => !one).length} of ${right.length} wrong` }));
+        }));
+      },
+    };
+  }
+
+  /** Numbers under their names: bars where all are shares, else a list. */
+  function numbers() {
+    const bars = chart.bars({ label: "Measured", format: percent });
+    const terms = h("dl", { class: "lab-numbers" });
+    const element = h("div", {}, bars.element, terms);
+    return {
+      element,
+      update(found) {
+        const all = Object.entries(found ?? {});
+        const shares = all.length > 0 && all.every(([, value]) => value >= 0 && value <= 1);
+        element.hidden = all.length === 0;
+        bars.element.hidden = !shares;
+        terms.hidden = shares;
+        if (shares) bars.update(all.map(([name, value]) => ({ name, value, current: true })));
+        else {
+          terms.replaceChildren(...all.flatMap(([name, value]) => [h("dt", { text: name }),
+            h("dd", { text: Number.isFinite(value) ? String(+value.toPrecision(3)) : String(value) })]));
+        }
+      },
+    };
+  }
+
+  return { curves, list, maps, examples, numbers, tokens, percent };
+})();
