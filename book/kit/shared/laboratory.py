@@ -4,6 +4,7 @@ What a setting may be stands here once: the page gets it as data. The page train
 the engine in `engine/`, which it loads when a reader first presses Train.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -266,7 +267,7 @@ def run_with_torch(record: Mapping[str, Any], buffers: Sequence[Any]) -> list[fl
     Args: record, the run's design, options, parameters (name and shape of each) and batches (rows,
         and the name and length of each list); buffers, all parameters as float32 numbers, and all
         lists of the batches as int32 numbers, in that order.
-    Returns: the loss before each step.
+    Returns: the loss before each step, up to the first that is no number.
     Errors: ValueError for buffers of another size, and what `kit.shared.replay.Replay` refuses.
     """
     numbers = torch.frombuffer(bytearray(buffers[0]), dtype=torch.float32)
@@ -288,7 +289,8 @@ def run_with_torch(record: Mapping[str, Any], buffers: Sequence[Any]) -> list[fl
         {"rows": batch["rows"], **{name: next(lists) for name, _ in batch["lists"]}}
         for batch in record["batches"]
     ]
-    return Replay(record["design"], record["options"], parameters).run(batches)
+    losses = Replay(record["design"], record["options"], parameters).run(batches)
+    return list(itertools.takewhile(math.isfinite, losses))
 
 
 def _about(task: Task) -> dict[str, Any]:
