@@ -17,9 +17,25 @@ SCRIPTS = (  # in this order; before them stands `math.js`, which pages have too
 
 
 def worker_text() -> str:
-    """The scripts of the worker, joined: a classic script without imports."""
+    """The scripts of the worker, joined: a classic script without imports, comments and indents."""
     paths = [FOLDER.parent / "math.js", *(FOLDER / f"{name}.js" for name in SCRIPTS)]
-    return "".join(path.read_text(encoding="utf-8") for path in paths)
+    return "".join(lean(path.read_text(encoding="utf-8")) for path in paths)
+
+
+def lean(script: str) -> str:
+    """A script without its indents and the comments that fill whole lines, as readers' lines load it.
+
+    Errors: ValueError for text that goes on in another line, whose indent would be lost.
+    """
+    found, comment = [], False
+    for line in map(str.strip, script.splitlines()):
+        comment = comment or line.startswith("/*")
+        if not comment and line and not line.startswith("//"):
+            if line.count("`") % 2:
+                raise ValueError(f"expected texts that end in their line, got {line!r}")
+            found.append(f"{line}\n")
+        comment = comment and not line.endswith("*/")
+    return "".join(found)
 
 
 def kernels() -> bytes:

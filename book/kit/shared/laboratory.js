@@ -3,7 +3,9 @@ const MOST_RUNS = 8; // that are kept for comparison
 const EVERY = 100; // milliseconds between two drawings, at least
 const SPOKEN = 10_000; // milliseconds between two lines for screen readers while a run goes on
 const COMPARED = 50; // steps whose losses are compared with torch's
+const PATIENCE = 120_000; // milliseconds that torch may take
 const REPLAYED = 400; // steps at most that torch takes again
+const ANSWERS = 6; // that stand below the reader's own input
 const STARTS = "book-laboratory-starts"; // an event of the page: at most one run at a time
 const OVER = ["done", "stopped", "failed"];
 
@@ -109,7 +111,7 @@ function build(w) {
     const mine = { id: made, settings: w.snapshot(), state: paused ? "paused" : "loading",
       steps: 1, step: 0, ms: 0, losses: [], probes: [], answers: [], path: "", torch: null };
     mine.number = free();
-    [run, shown, at, problem] = [mine, mine, null, ""];
+    [run, shown, at, problem, pending] = [mine, mine, null, "", null];
     if (runs.length === MOST_RUNS) runs.shift();
     runs.push(mine);
     rebuild();
@@ -237,7 +239,7 @@ function build(w) {
       runs = runs.filter((other) => other !== one);
       if (one === run) {
         engine?.close();
-        [run, engine] = [null, null];
+        [run, engine, pending] = [null, null, null];
       }
       if (one === shown) [shown, at] = [runs.at(-1) ?? null, null];
       rebuild();
@@ -285,20 +287,18 @@ function build(w) {
   const torchButton = button("Run it with torch", () => {
     if (!run?.losses.length || pending) return;
     pause();
-    pending = run;
+    [pending, shown, at] = [run, run, null];
     later();
     send("record", { steps: Math.min(run.losses.length, REPLAYED) });
   });
   const torchNote = h("p", { class: "bw-note", "aria-live": "polite" });
   const torch = h("div", { class: "lab-torch" }, torchButton, torchNote);
-  const hasKernel = Boolean(w.model.send) && !w.el.dataset.widget;
-
   async function askTorch(record) {
     const mine = pending;
     try {
       const { content, buffers } = packed(record);
       const { answer } = await labWorker.ask(w.model, { wanted: "torch", ...content }, "torch",
-        buffers);
+        { buffers, patience: PATIENCE });
       if (answer.problem) throw new Error(answer.problem);
       mine.torch = answer.torch.map((loss, i) => [mine.losses[i][0], loss]);
       mine.compared = `torch took the same ${answer.torch.length} steps from the same parameters. `
@@ -311,11 +311,12 @@ function build(w) {
     later();
   }
 
+  const heading = h("p", { class: "bw-label" });
   const results = h("div", { class: "lab-results", hidden: true },
-    curves.element, list.element, hasKernel && torch, scrub,
+    curves.element, list.element, torch, scrub,
     part("Attention maps", maps.element),
-    h("div", { class: "lab-both" }, part("Answers to inputs that it was not trained on",
-      examples.element), part("Measured on these", numbers.element)));
+    h("div", { class: "lab-both" }, h("div", { class: "bw-part" }, heading, examples.element),
+      part("Measured", numbers.element)));
   const measured = numbers.element.parentElement;
 
   function rebuild() {
@@ -381,19 +382,23 @@ function build(w) {
     scrubber.setAttribute("aria-valuetext", text);
     list.update(shown);
     curves.update(runs, shown, probe?.step ?? null);
+    torch.hidden = !w.model.send || Boolean(w.el.dataset.widget);
     torchButton.textContent = pending ? "torch runs…" : "Run it with torch";
     off(torchButton, Boolean(pending) || !run?.losses.length);
     torchNote.textContent = shown.compared ?? "";
     if (!probe) return;
     maps.update(probe.maps);
     maps.element.parentElement.hidden = probe.maps.length === 0;
+    const writes = probe.examples.every(({ input }) => !input.length);
+    heading.textContent = writes ? "What the model writes"
+      : "Answers to inputs that it was not trained on";
     examples.update(probe.examples);
     numbers.update(probe.numbers);
     measured.hidden = numbers.element.hidden;
   }
 
   function drawAnswers() {
-    const all = [...(run?.answers ?? [])].reverse();
+    const all = (run?.answers ?? []).slice(-ANSWERS).reverse();
     const bad = all[0]?.error;
     note.classList.toggle("bw-problem", Boolean(bad));
     note.textContent = bad ? `✗ ${bad}` : about.asks[1];

@@ -1,7 +1,7 @@
 // What a laboratory shows of its runs: curves with the list of runs, attention maps, examples.
 // Each part is { element, update(...) } and draws what it is given.
 const labResults = (() => {
-  const { h, hidden, freshId } = ui;
+  const { h, freshId } = ui;
   const WIDE = 16; // tokens at most of an example whose lines stand below each other
   const POINTS = 120; // of a loss curve: each is a mean over neighbouring steps
 
@@ -90,6 +90,7 @@ const labResults = (() => {
         for (const { run, node, result, show } of rows) {
           node.classList.toggle("lab-shown", run === shown);
           show.setAttribute("aria-pressed", run === shown);
+          show.hidden = rows.length === 1;
           const text = run.state === "failed" ? "✗ failed"
             : `${percent(run.probes.at(-1)?.accuracy)}`;
           result.textContent = text;
@@ -99,12 +100,7 @@ const labResults = (() => {
     };
   }
 
-  /** "decoder.layers.0.cross_attention" as a reader says it. */
-  function placeName(name) {
-    const [, side, layer, kind] = /^(\w+)\.layers\.(\d+)\.(\w+)$/.exec(name) ?? [];
-    if (!side) return name.replaceAll("_", " ");
-    return `${side}, layer ${Number(layer) + 1}, ${kind.replace("_", "-")}`;
-  }
+  const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
   /** The attention maps of one place, a map for each head; where there are more, a list of them. */
   function maps() {
@@ -112,7 +108,7 @@ const labResults = (() => {
     const select = h("select", { class: "bw-select", id: freshId(), change: () => draw() });
     const place = h("div", { class: "bw-field lab-place" },
       h("div", { class: "bw-field-head" },
-        h("label", { class: "bw-label", for: select.id, text: "Attention of" })), select);
+        h("label", { class: "bw-label", for: select.id, text: "Layer" })), select);
     let [heads, held, names] = [[], [], ""];
 
     function draw() {
@@ -129,6 +125,7 @@ const labResults = (() => {
       if (grid.childElementCount !== shown.length) grid.replaceChildren(...shown.map((k) => k.node));
       grid.style.setProperty("--label", Math.max(...rows.map((text) => [...text].length)));
       grid.style.setProperty("--columns", keys);
+      grid.classList.toggle("lab-short", columns.every((text) => [...text].length < 3));
       shown.forEach(({ one }, k) => {
         const values = Array.from({ length: queries }, (_, i) =>
           Array.from(data.subarray((k * queries + i) * keys, (k * queries + i + 1) * keys)));
@@ -145,7 +142,7 @@ const labResults = (() => {
           names = now;
           const before = select.value;
           select.replaceChildren(...found.map(({ name }) =>
-            h("option", { value: name, text: placeName(name) })));
+            h("option", { value: name, text: capital(name) })));
           select.value = found.some(({ name }) => name === before) ? before : found.at(-1)?.name;
           place.hidden = found.length < 2;
         }
@@ -155,38 +152,77 @@ const labResults = (() => {
   }
 
   /** A token; a wrong one is underlined, with a cross, and named to screen readers. */
-  const token = (tag, text, wrong) => h(tag, { class: wrong ? "lab-wrong" : "" }, h("span", { text }),
-    wrong && h("span", { class: "lab-cross", "aria-hidden": "true", text: "✗" }),
-    wrong && hidden(" (wrong)"));
+  function token(tag) {
+    const text = h("span");
+    const marks = [h("span", { class: "lab-cross", "aria-hidden": "true", text: "✗" }),
+      h("span", { class: "bw-hidden", text: " (wrong)" })];
+    const node = h(tag, {}, text);
+    return { node, write(word, wrong) {
+      text.textContent = word;
+      node.classList.toggle("lab-wrong", wrong);
+      if (wrong) node.append(...marks);
+      else for (const mark of marks) mark.remove();
+    } };
+  }
 
-  const tokens = (texts, right) => h("span", { class: "lab-tokens" }, texts.flatMap((text, i) =>
-    [token("span", text, right?.[i] === false), " "]));
+  /** Tokens in a line. */
+  const tokens = (texts, right) => h("span", { class: "lab-tokens" }, texts.flatMap((text, i) => {
+    const one = token("span");
+    one.write(text, right?.[i] === false);
+    return [one.node, " "];
+  }));
 
-  /** Input, wanted and answer below each other, token by token, where each has as many. */
-  function aligned(lines) {
-    return h("div", { class: "bw-scroll", tabindex: 0, role: "group", "aria-label": "Example" },
-      h("table", { class: "lab-aligned" }, h("tbody", {}, lines.map(([label, texts, right]) =>
-        h("tr", {}, h("th", { scope: "row", text: label }),
-          texts.map((text, i) => token("td", text, right?.[i] === false)))))));
+  /** Lines of as many tokens each, below each other; they scroll, so they are written in place. */
+  function aligned(labels, width) {
+    const cells = labels.map(() => Array.from({ length: width }, () => token("td")));
+    const node = h("div", { class: "bw-scroll", tabindex: 0, role: "group", "aria-label": "Example" },
+      h("table", { class: "lab-aligned" }, h("tbody", {}, labels.map((label, k) =>
+        h("tr", {}, h("th", { scope: "row", text: label }), cells[k].map((cell) => cell.node))))));
+    return { node, write(lines) {
+      lines.forEach(([, texts, right], k) =>
+        texts.forEach((text, i) => cells[k][i].write(text, right?.[i] === false)));
+    } };
+  }
+
+  /** Lines of any length. */
+  function loose() {
+    const node = h("div");
+    return { node, write(lines) {
+      node.replaceChildren(lines.length === 1 ? tokens(...lines[0].slice(1))
+        : h("dl", {}, lines.flatMap(([label, texts, right]) =>
+          [h("dt", { text: label }), h("dd", {}, tokens(texts, right))])));
+    } };
   }
 
   /** What the model answers to a few inputs that it was not trained on. */
   function examples() {
     const element = h("ol", { class: "lab-examples", "aria-label": "Examples" });
+    let [form, items] = ["", []];
     return {
       element,
       update(found) {
-        element.replaceChildren(...found.map(({ input, wanted, got, right }) => {
-          const all = right.every(Boolean);
-          const lines = [["Input", input], ["Wanted", wanted], ["Answer", got, right]]
-            .filter(([, texts]) => texts.length);
-          const even = input.length <= WIDE && lines.every(([, texts]) => texts.length === input.length);
-          return h("li", { class: all ? "lab-right" : "" },
-            even ? aligned(lines) : h("dl", {}, lines.flatMap(([label, texts, marks]) =>
-              [h("dt", { text: label }), h("dd", {}, tokens(texts, marks))])),
-            h("p", { class: "lab-verdict", text: all ? "✓ right"
-              : `✗ ${right.filter((one) => !one).length} of ${right.length} wrong` }));
-        }));
+        const all = found.map(({ input, wanted, got, right }) =>
+          [["Input", input], ["Wanted", wanted], ["Answer", got, right]].filter(([, texts]) => texts.length));
+        const width = found[0]?.input.length ?? 0;
+        const even = width <= WIDE && all.every((lines) =>
+          lines.length === 3 && lines.every(([, texts]) => texts.length === width));
+        const now = `${even && width} ${found.length}`;
+        if (now !== form) {
+          form = now;
+          items = all.map((lines) => {
+            const body = even ? aligned(lines.map(([label]) => label), width) : loose();
+            const verdict = h("p", { class: "lab-verdict" });
+            return { body, verdict, node: h("li", {}, body.node, verdict) };
+          });
+          element.replaceChildren(...items.map(({ node }) => node));
+        }
+        items.forEach(({ body, verdict, node }, i) => {
+          const { right } = found[i];
+          const wrong = right.filter((one) => !one).length;
+          body.write(all[i]);
+          node.classList.toggle("lab-right", !wrong);
+          verdict.textContent = wrong ? `✗ ${wrong} of ${right.length} wrong` : "✓ right";
+        });
       },
     };
   }
@@ -204,9 +240,9 @@ const labResults = (() => {
         element.hidden = all.length === 0;
         bars.element.hidden = !shares;
         terms.hidden = shares;
-        if (shares) bars.update(all.map(([name, value]) => ({ name, value, current: true })));
+        if (shares) bars.update(all.map(([name, value]) => ({ name: capital(name), value, current: true })));
         else {
-          terms.replaceChildren(...all.flatMap(([name, value]) => [h("dt", { text: name }),
+          terms.replaceChildren(...all.flatMap(([name, value]) => [h("dt", { text: capital(name) }),
             h("dd", { text: Number.isFinite(value) ? String(+value.toPrecision(3)) : String(value) })]));
         }
       },

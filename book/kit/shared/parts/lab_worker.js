@@ -24,7 +24,7 @@ const labWorker = (() => {
   });
 
   /** Sends the kernel a message and waits for the answer that has this key. */
-  const ask = (model, message, key, buffers) => new Promise((resolve, reject) => {
+  const ask = (model, message, key, { buffers, patience = PATIENCE } = {}) => new Promise((resolve, reject) => {
     const end = (call, value) => {
       clearTimeout(timer);
       model.off("msg:custom", hear);
@@ -34,7 +34,7 @@ const labWorker = (() => {
       if (answer && Object.hasOwn(answer, key)) end(resolve, { answer, buffers: found });
     };
     const timer = setTimeout(() => end(reject,
-      new Error("The kernel did not answer. Run this cell again, then try again.")), PATIENCE);
+      new Error("The kernel did not answer. Run this cell again, then try again.")), patience);
     model.on("msg:custom", hear);
     model.send(message, undefined, buffers);
   });
