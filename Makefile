@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # settings would be drawn into the figures.
 export MPLCONFIGDIR = $(abspath $(VENV))/matplotlib
 
-.PHONY: help book pdf epub release serve reader lab test lint format hooks gpu unit notebooks site answers portable colab setup setup-test \
+.PHONY: help book pdf epub release serve reader lab test lint format hooks gpu unit notebooks site answers portable colab setup setup-test engine \
   setup-python lock audit chapter form house refresh checkpoint train bench weigh engines trust clean
 
 help: ## list the tasks
@@ -57,7 +57,7 @@ $(VENV)/lab.stamp: $(VENV)/test.stamp locks/lab.txt
 	$(LOCKED) lab
 	@touch $@
 
-# Apart from the book's environment: what writes the locks and looks them up.
+# Apart from the book's environment: what writes the locks, looks them up, and builds the engine.
 .venv-tools/tools.stamp: locks/tools.txt
 	$(PYTHON) -m venv --clear .venv-tools
 	.venv-tools/bin/python -m pip install --quiet --require-hashes -r locks/tools.txt
@@ -82,6 +82,9 @@ lock: .venv-tools/tools.stamp ## write the lock files after a change of the requ
 
 audit: .venv-tools/tools.stamp ## ask for known vulnerabilities of what is locked
 	.venv-tools/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off $(AUDITED)
+
+engine: .venv-tools/tools.stamp ## build the kernels of the page's engine from their source [ARGS=--check]
+	@.venv-tools/bin/python scripts/build_engine.py $(ARGS)
 
 # --- the book ---------------------------------------------------------------------------------
 

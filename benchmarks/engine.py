@@ -1,0 +1,179 @@
+"""How long the page's engine takes for a step of training, beside torch in the same run.
+
+    python benchmarks/engine.py [--rounds 15]
+
+Chromium runs the engine, on its kernels in WebAssembly and on the plain ones; torch runs in this
+process, on one thread, the same model from the same parameters on the same batch. They take turns:
+a round is some steps of each, and each ratio is the median over the rounds. "neighbours" is
+chapter 5's model; the translator is the largest of the laboratories. A step is forward, backward
+and Adam. Written to results/engine.json.
+"""
+
+import argparse
+import base64
+import json
+import os
+import random
+import shutil
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
+
+import torch
+from playwright.sync_api import Page, sync_playwright
+
+from kit.shared.replay import Replay
+from tests.browser.conftest import FLAGS
+from tests.browser.test_engine import BYTES, ENGINE, NAMES, engine_text
+
+RESULTS = Path(__file__).resolve().parent / "results" / "engine.json"
+BARS = {"neighbours": 1.0, "translator": 2.0}  # of torch's time
+STEPS = {"neighbours": 20, "translator": 10}  # in a turn
+OPTIONS = {"steps": 10**6, "lr": 1e-3, "schedule": "constant", "warmup": 0, "clip": 1.0}
+NEIGHBOURS = {
+    "kind": "reader",
+    "vocab": 10,
+    "classes": 10,
+    "outputs": 2,
+    "d_model": 32,
+    "n_heads": 4,
+    "d_k": 8,
+    "positions": "learned",
+    "length": 12,
+}
+TRANSLATOR = {
+    "kind": "translator",
+    "source_vocab": 14,
+    "target_vocab": 36,
+    "d_model": 64,
+    "n_heads": 4,
+    "d_ff": 128,
+    "n_layers": 2,
+    "norm": "pre",
+    "positions": "sinusoidal",
+    "activation": "relu",
+    "tied": True,
+    "max_length": 32,
+}
+MAKE = """async ([name, wasm, design, options, batch]) => {
+  const engine = await makeEngine({ wasm: bytesOf(wasm) });
+  const model = makeModel(engine, design, makeRandom(7));
+  const adam = makeAdam(model.parameters, options);
+  for (const key of Object.keys(batch)) {
+    if (Array.isArray(batch[key])) batch[key] = Int32Array.from(batch[key]);
+  }
+  let n = 0;
+  (window.turns ??= {})[name] = (steps) => {
+    const before = performance.now();
+    for (let i = 0; i < steps; i += 1, n += 1) { model.learn(batch); adam.step(n); }
+    return (performance.now() - before) / steps;
+  };
+  return { path: engine.path, parameters: model.parameters.map((p) => (
+    { name: p.name, shape: p.shape, data: Array.from(p.data) })) };
+}"""
+
+
+def neighbours_batch(draw: random.Random, rows: int = 64, time: int = 12) -> dict:
+    digits = [[draw.randrange(10) for _ in range(time)] for _ in range(rows)]
+    wanted = [d for row in digits for i in range(time) for d in (row[i - 1], row[(i + 1) % time])]
+    tokens = [digit for row in digits for digit in row]
+    return {"tokens": tokens, "rows": rows, "time": time, "targets": wanted}
+
+
+def translator_batch(draw: random.Random, rows: int = 32, time: int = 12) -> dict:
+    source = [draw.randrange(14) for _ in range(rows * time)]
+    target = [draw.randrange(36) for _ in range(rows * time)]
+    lengths = [draw.randint(time // 2, time) for _ in range(rows)]
+    return {
+        "source": source,
+        "source_lengths": lengths,
+        "rows": rows,
+        "source_time": time,
+        "target_time": time,
+        "target_in": target,
+        "target_out": target[1:] + target[:1],
+    }
+
+
+def torch_turn(replay: Replay, batch: dict, steps: int) -> float:
+    before = time.perf_counter()
+    for n in range(steps):
+        replay.learn(batch)
+        replay.step(n)
+    return 1000 * (time.perf_counter() - before) / steps
+
+
+def measure(page: Page, name: str, design: dict, batch: dict, rounds: int) -> dict:
+    wasm = base64.b64encode((ENGINE / "kernels.wasm").read_bytes()).decode()
+    made = {}
+    for path, given in (("wasm", wasm), ("plain", None)):
+        made = page.evaluate(MAKE, [path, given, design, OPTIONS, batch])
+        if made["path"] != path:
+            raise SystemExit(f"expected the path {path}, got {made['path']}")
+    replay = Replay(design, OPTIONS, made["parameters"])
+    tensors = {k: torch.tensor(v) if isinstance(v, list) else v for k, v in batch.items()}
+    turns = {
+        "wasm": lambda: page.evaluate("(n) => turns.wasm(n)", STEPS[name]),
+        "torch": lambda: torch_turn(replay, tensors, STEPS[name]),
+        "plain": lambda: page.evaluate("(n) => turns.plain(n)", STEPS[name]),
+    }
+    for turn in turns.values():  # the browser compiles, torch allocates
+        turn()
+    found: dict[str, list[float]] = {path: [] for path in turns}
+    for _ in range(rounds):
+        for path, turn in turns.items():
+            found[path].append(turn())
+    row = {
+        "parameters": sum(p.numel() for p in replay.model.parameters()),
+        "milliseconds": {p: round(statistics.median(times), 2) for p, times in found.items()},
+        "of_torch": {
+            path: round(
+                statistics.median(a / b for a, b in zip(times, found["torch"], strict=True)), 2
+            )
+            for path, times in found.items()
+            if path != "torch"
+        },
+    }
+    ms, ratio = row["milliseconds"], row["of_torch"]
+    print(
+        f"| {name} | {row['parameters']:,} | {ms['wasm']:.2f} | {ms['plain']:.2f} "
+        f"| {ms['torch']:.2f} | {ratio['wasm']:.2f} | {ratio['plain']:.2f} | {BARS[name]:.1f} |",
+        flush=True,
+    )
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds = parser.parse_args().rounds
+    torch.set_num_threads(1)
+    draw = random.Random(0)
+    models = {
+        "neighbours": (NEIGHBOURS, neighbours_batch(draw)),
+        "translator": (TRANSLATOR, translator_batch(draw)),
+    }
+    print(
+        "| model | parameters | wasm, ms | plain, ms | torch, ms | wasm/torch | plain/torch | bar |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    with sync_playwright() as playwright:
+        chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        page = browser.new_page()
+        page.goto("about:blank")
+        page.evaluate(f"() => {{ {engine_text()}; Object.assign(window, {{ {NAMES} }}); }}")
+        page.evaluate(f"() => {{ window.bytesOf = {BYTES}; }}")
+        rows = {name: measure(page, name, *given, rounds) for name, given in models.items()}
+        browser.close()
+    RESULTS.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    missed = [name for name, row in rows.items() if row["of_torch"]["wasm"] > BARS[name]]
+    print(f"Bars: {'missed by ' + ', '.join(missed) if missed else 'met'}.")
+
+
+if __name__ == "__main__":
+    main()
