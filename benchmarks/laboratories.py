@@ -1,0 +1,183 @@
+"""The laboratories of the pages: what each main setting reaches on five seeds, and in what time.
+
+    python benchmarks/laboratories.py [--seeds 0 1 2 3 4] [--only order neighbours ...] [--plain]
+
+Each run trains in a fresh page of Chromium, as a reader's first run does: with the WebAssembly
+kernels, and probed as often as the panel probes it. Seconds are those that the page's thread
+worked, probes and start included. It writes benchmarks/results/laboratories.json: for each setting
+and seed the accuracy at the end, the mean loss of the last 20 steps and the numbers that the panel
+shows. At the end each setting is held against its bars. With `--plain` the kernels are those in
+JavaScript, and nothing is written.
+"""
+
+import argparse
+import base64
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
+
+from playwright.sync_api import Browser, sync_playwright
+
+from kit.shared.engine_text import FOLDER, SCRIPTS, kernels
+from kit.shared.recorded import write_results
+from tests.browser.conftest import FLAGS
+
+PROBES = 80  # of a run, closer together at its start, as in worker.js
+LAST = 20  # steps whose mean loss counts
+START: dict[str, dict[str, Any]] = {
+    "order": {"positions": "none", "causal": False, "n_layers": 2, "n_heads": 4, "d_model": 32}
+    | {"lr": 3e-3},
+    "neighbours": {"n_heads": 4, "d_model": 32, "d_k": 8, "lr": 1e-2},
+    "future": {"causal": True, "n_layers": 2, "n_heads": 4, "d_model": 32, "lr": 1e-2},
+    "depth": {"norm": "post", "n_layers": 6, "warmup": 0, "n_heads": 4, "d_model": 32, "lr": 1e-2},
+    "longer": {"positions": "none", "n_layers": 1, "n_heads": 4, "d_model": 64, "lr": 1e-2},
+    "numbers": {"longest": 4, "n_layers": 1, "n_heads": 4, "d_model": 32, "lr": 1e-2},
+}
+SECONDS = {"neighbours": 5, "others": 30}
+ACCURACY, LOSS = "accuracy", "loss"
+INSIDE, NEXT, FAR = "positions 17 to 32", "positions 33 to 48", "positions 113 to 128"
+LEAST = "least loss without looking ahead"
+Bars = Mapping[str, tuple[float, float]]
+
+
+class Setting(NamedTuple):
+    """What is measured: changes of a task's START, and from where to where each figure may lie."""
+
+    task: str
+    name: str
+    changes: Mapping[str, Any]
+    bars: Bars
+
+
+SETTINGS = (
+    Setting("order", "without positions", {}, {ACCURACY: (0.6, 0.68)}),
+    Setting("order", "with positions", {"positions": "learned"}, {ACCURACY: (0.999, 1)}),
+    Setting("order", "causal mask, no positions", {"causal": True}, {ACCURACY: (0.999, 1)}),
+    Setting("neighbours", "1 head", {"n_heads": 1}, {ACCURACY: (0, 0.25)}),
+    Setting("neighbours", "1 head of d_k 32", {"n_heads": 1, "d_k": 32}, {ACCURACY: (0, 0.25)}),
+    Setting("neighbours", "2 heads", {"n_heads": 2}, {ACCURACY: (0.95, 1)}),
+    Setting("neighbours", "4 heads", {}, {ACCURACY: (0.95, 1)}),
+    Setting("future", "with the causal mask", {}, {ACCURACY: (0.8, 1), LOSS: (1.45, 1.8)}),
+    Setting("future", "mask forgotten", {"causal": False}, {ACCURACY: (0, 0.1), LOSS: (0, 0.2)}),
+    Setting("depth", "post-norm, 2 layers", {"n_layers": 2}, {ACCURACY: (0.98, 1)}),
+    Setting("depth", "post-norm, 6 layers", {}, {ACCURACY: (0, 0.5)}),
+    Setting("depth", "post-norm, 6, warm-up", {"warmup": 100}, {ACCURACY: (0.98, 1)}),
+    Setting("depth", "post-norm, 6, rate 0.003", {"lr": 3e-3}, {ACCURACY: (0.98, 1)}),
+    Setting("depth", "pre-norm, 6 layers", {"norm": "pre"}, {ACCURACY: (0.98, 1)}),
+    Setting("depth", "pre-norm, 12 layers", {"norm": "pre", "n_layers": 12}, {ACCURACY: (0.98, 1)}),
+    Setting("longer", "none", {}, {INSIDE: (0.5, 0.7), FAR: (0.4, 0.6)}),
+    Setting("longer", "learned", {"positions": "learned"}, {INSIDE: (0.7, 0.9), NEXT: (0, 0.5)}),
+    Setting(
+        "longer", "sinusoidal", {"positions": "sinusoidal"}, {INSIDE: (0.7, 0.9), NEXT: (0, 0.5)}
+    ),
+    Setting(
+        "longer",
+        "rotary",
+        {"positions": "rotary"},
+        {INSIDE: (0.7, 0.9), NEXT: (0.7, 0.9), FAR: (0, 0.65)},
+    ),
+    Setting("longer", "ALiBi", {"positions": "alibi"}, {INSIDE: (0.7, 0.9), FAR: (0.7, 0.9)}),
+    Setting("numbers", "up to 999", {"longest": 3}, {ACCURACY: (0.95, 1)}),
+    Setting("numbers", "up to 9999", {}, {ACCURACY: (0.95, 1)}),
+    Setting("numbers", "up to 999999", {"longest": 6}, {ACCURACY: (0.95, 1)}),
+)
+RUN = """async ([wasm, task, settings, seed, probes]) => {
+  const bytes = wasm && Uint8Array.from(atob(wasm), (c) => c.charCodeAt(0)).buffer;
+  const engine = await makeEngine({ wasm: bytes });
+  const run = trainer.makeRun({ engine, task, settings, seed });
+  const due = new Set(Array.from({ length: probes + 1 }, (_, k) =>
+    Math.round(run.steps * (k / probes) ** 1.5)));
+  const losses = [];
+  let probe = run.probe();
+  while (!run.done) {
+    const { step, loss } = run.step();
+    losses.push(loss);
+    if (due.has(step)) probe = run.probe();
+  }
+  return { path: engine.path, parameters: run.parameters, losses, accuracy: probe.accuracy,
+    numbers: probe.numbers };
+}"""
+
+
+def measure(browser: Browser, setting: Setting, seed: int, wasm: str | None) -> dict[str, Any]:
+    """One run in a page of its own: what it reaches, and the seconds that its thread worked."""
+    page = browser.new_page()
+    page.goto("about:blank")
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+
+    def worked() -> float:
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return next(m["value"] for m in metrics if m["name"] == "ThreadTime")
+
+    before = worked()
+    scripts = [FOLDER.parent / "math.js", *(FOLDER / f"{name}.js" for name in SCRIPTS[:-1])]
+    page.add_script_tag(content="".join(path.read_text(encoding="utf-8") for path in scripts))
+    settings = START[setting.task] | dict(setting.changes)
+    found = page.evaluate(RUN, [wasm, setting.task, settings, seed, PROBES])
+    seconds = worked() - before
+    page.close()
+    last = found.pop("losses")[-LAST:]
+    numbers = {name: round(value, 4) for name, value in found.pop("numbers").items()}
+    figures = {ACCURACY: round(found.pop("accuracy"), 4), LOSS: round(sum(last) / len(last), 4)}
+    return found | figures | {"numbers": numbers, "seconds": round(seconds, 2)}
+
+
+def broken(setting: Setting, run: Mapping[str, Any]) -> list[str]:
+    """Which bars of a setting a run breaks, and how."""
+    figures = {ACCURACY: run[ACCURACY], LOSS: run[LOSS], **run["numbers"]}
+    limit = SECONDS.get(setting.task, SECONDS["others"])
+    bars = {**setting.bars, "seconds": (0, limit)}
+    figures["seconds"] = run["seconds"]
+    return [
+        f"{setting.task}, {setting.name}: {name} is {figures[name]}, not from {low} to {high}"
+        for name, (low, high) in bars.items()
+        if not low <= figures[name] <= high
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--only", nargs="+", choices=START, default=list(START))
+    parser.add_argument("--plain", action="store_true")
+    given = parser.parse_args()
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    wasm = None if given.plain else base64.b64encode(kernels()).decode()
+    rows, problems = [], []
+    print("| laboratory | setting | seconds, the longest | accuracy by seed | loss |")
+    print("| --- | --- | --- | --- | --- |")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        version = browser.version
+        for setting in SETTINGS:
+            if setting.task not in given.only:
+                continue
+            runs = [measure(browser, setting, seed, wasm) for seed in given.seeds]
+            problems += [problem for run in runs for problem in broken(setting, run)]
+            settings = START[setting.task] | dict(setting.changes)
+            rows.append({"task": setting.task, "name": setting.name, "settings": settings})
+            rows[-1]["runs"] = runs
+            accuracies, losses = (
+                "  ".join(f"{run[name]:.{digits}f}" for run in runs)
+                for name, digits in ((ACCURACY, 3), (LOSS, 2))
+            )
+            slowest = max(run["seconds"] for run in runs)
+            print(f"| {setting.task} | {setting.name} | {slowest:.1f} | {accuracies} | {losses} |")
+            sys.stdout.flush()
+        browser.close()
+    if not given.plain and given.only == list(START):
+        record = {"seeds": given.seeds, "browser": f"Chromium {version}", "settings": rows}
+        write_results(Path(__file__).stem, record)
+    print("\n".join(problems) or "Every bar holds on each seed.")
+    sys.exit(bool(problems))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,400 @@
+"""The tasks of the laboratories: their data, their grammar, how they judge and what they refuse."""
+
+import itertools
+import re
+from collections.abc import Iterator
+
+import pytest
+import torch
+from num2words import num2words
+
+from tests.browser.laboratory_page import SMALL, LaboratoryPage
+
+pytestmark = pytest.mark.browser
+MAKE = "const work = tasks.make(task, settings, makeRandom(7));"
+
+
+@pytest.fixture(scope="module")
+def page(browser) -> Iterator[LaboratoryPage]:
+    page = LaboratoryPage(browser)
+    yield page
+    page.page.close()
+
+
+def exam(page: LaboratoryPage, task: str, shift: int = 0, **changes) -> dict:
+    """What a model that is always right (or, with shift, wrong) is told, and what it was asked."""
+    body = f"""{MAKE} const {{ read, seen }} = oracle(work, shift);
+      return {{ ...work.probe(read), asked: seen[0] }};"""
+    return page.run(body, task=task, settings=SMALL[task] | changes, shift=shift)
+
+
+def trained_on(page: LaboratoryPage, task: str, batches: int = 60, **changes) -> list[dict]:
+    drawn = "Array.from({ length: batches }, (_, step) => work.batch(makeRandom(step)))"
+    body = f"{MAKE} return {drawn};"
+    return page.run(body, task=task, settings=SMALL[task] | changes, batches=batches)
+
+
+def rows(numbers: list[int], n: int) -> list[tuple[int, ...]]:
+    return list(zip(*[iter(numbers)] * (len(numbers) // n), strict=True))
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_a_batch_depends_on_its_generator_alone(page, task):
+    body = f"""{MAKE} const batch = (n) => work.batch(makeRandom(n));
+      const first = batch(3);
+      const other = tasks.make(task, settings, makeRandom(11)); // tested on something else
+      return [first, batch(4), batch(3), other.batch(makeRandom(3))];"""
+    first, next_one, again, of_other = page.run(body, task=task, settings=SMALL[task])
+    assert first == again == of_other
+    assert first != next_one
+    lists = {name: len(values) for name, values in first.items() if isinstance(values, list)}
+    if task == "numbers":
+        n, source, target = (first[name] for name in ("rows", "source_time", "target_time"))
+        sizes = {"source": n * source, "source_lengths": n}
+        assert lists == sizes | {"target_in": n * target, "target_out": n * target}
+    else:
+        outputs = 2 if task == "neighbours" else 1
+        size = first["rows"] * first["time"]
+        assert lists == {"tokens": size, "targets": size * outputs}
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_who_knows_all_is_right_and_who_never_knows_is_wrong(page, task):
+    right, wrong = exam(page, task), exam(page, task, shift=1)
+    key = {"future": "next words right"}.get(task)
+    best, worst = (found["numbers"][key] if key else found["accuracy"] for found in (right, wrong))
+    assert (best, worst) == (1, 0)
+    if task not in ("future", "numbers"):  # those write their examples themselves
+        assert all(all(one["right"]) and one["wanted"] == one["got"] for one in right["examples"])
+        assert not any(any(one["right"]) for one in wrong["examples"])
+    for found in (right, wrong):
+        assert found["examples"]
+        for one in found["examples"]:
+            assert len(one["right"]) >= len(one["got"])
+    if task == "future":
+        return
+    for label, value in right["numbers"].items():
+        assert value == 1, label
+    for label, value in wrong["numbers"].items():
+        assert value == 0, label
+
+
+def test_answers_of_the_tasks_with_one_answer_for_each_position(page):
+    for batch in trained_on(page, "neighbours", 3):
+        tokens, wanted = torch.tensor(batch["tokens"]), torch.tensor(batch["targets"])
+        digits = tokens.view(batch["rows"], 12)
+        right = torch.stack([digits.roll(1, 1), digits.roll(-1, 1)], dim=-1)
+        assert torch.equal(wanted.view_as(right), right)
+    for batch in trained_on(page, "depth", 3):
+        tokens, wanted = torch.tensor(batch["tokens"]), torch.tensor(batch["targets"])
+        assert torch.equal(wanted.view(-1, 8), tokens.view(-1, 8).sort(1)[0])
+    for task in ("future", "longer"):  # what comes next
+        for batch in trained_on(page, task, 3):
+            tokens, wanted = (torch.tensor(batch[name]) for name in ("tokens", "targets"))
+            time = batch["time"]
+            assert torch.equal(tokens.view(-1, time)[:, 1:], wanted.view(-1, time)[:, :-1])
+
+
+def test_roles_and_that_a_group_of_words_is_tested_in_both_orders(page):
+    seen = {r for b in trained_on(page, "order") for r in rows(b["tokens"], b["rows"])}
+    assert {tuple(b["targets"][:3]) for b in trained_on(page, "order", 3)} == {(12, 13, 14)}
+    asked = exam(page, "order")["asked"]
+    tested = set(rows(asked["tokens"], asked["rows"]))
+    for sentences in seen, tested:
+        assert {(c, b, a) for a, b, c in sentences} == sentences
+    assert not seen & tested
+    assert len(seen | tested) == 224  # all that there are, as in the chapter
+    assert 30 < len(tested) < 80
+    assert {word for sentence in seen for word in sentence} == set(range(12))
+
+
+@pytest.mark.parametrize("task", ["neighbours", "depth"])
+def test_lists_of_digits_are_not_tested_twice(page, task):
+    seen = {r for b in trained_on(page, task) for r in rows(b["tokens"], b["rows"])}
+    asked = exam(page, task)["asked"]
+    tested = set(rows(asked["tokens"], asked["rows"]))
+    assert len(tested) == asked["rows"]
+    assert not seen & tested
+    if task == "depth":
+        assert not {tuple(sorted(row)) for row in seen} & {tuple(sorted(row)) for row in tested}
+
+
+def spelled(page: LaboratoryPage, batch: dict, names: str, gap: str) -> list[str]:
+    words = page.run(f"return tasks.{names};")
+    return [gap.join(words[i] for i in row) for row in rows(batch["tokens"], batch["rows"])]
+
+
+def whole_sentences(texts: list[str]) -> set[str]:
+    """Those that stand between two full stops."""
+    parts = [re.split(r"\s*\.\s*", text)[1:-1] for text in texts]
+    return {sentence for part in parts for sentence in part}
+
+
+@pytest.mark.parametrize(
+    ("task", "names", "gap"), [("future", "lexicon", " "), ("longer", "characters", "")]
+)
+def test_no_sentence_is_trained_on_and_tested(page, task, names, gap):
+    texts = [t for b in trained_on(page, task, 40) for t in spelled(page, b, names, gap)]
+    tested = whole_sentences(spelled(page, exam(page, task)["asked"], names, gap))
+    seen = whole_sentences(texts)
+    if task == "longer":  # a training window is too short for most
+        seen = {
+            text
+            for b in trained_on(page, "future", 40)
+            for text in whole_sentences(spelled(page, b, "lexicon", " "))
+        }
+    assert len(tested) > 20 < len(seen)
+    assert not seen & tested
+    body = "return list.map((text) => tasks.isSentence([...text.split(' '), '.']));"
+    assert all(page.run(body, list=sorted(seen | tested)))
+
+
+def test_the_grammar_says_how_likely_each_word_is(page):
+    body = """
+      const waiting = [{ at: "determiner", role: "subject" }];
+      const found = new Map();
+      while (waiting.length) {
+        const state = waiting.pop();
+        const name = JSON.stringify(state);
+        if (found.has(name)) continue;
+        const choices = tasks.following(state);
+        found.set(name, choices.map(([word, chance]) => [word, chance]));
+        waiting.push(...choices.map(([, , next]) => next));
+      }
+      return [...found.values()];"""
+    states = page.run(body)
+    assert len(states) > 10
+    for choices in states:
+        words, chances = zip(*choices, strict=True)
+        assert len(set(words)) == len(words)  # so a text has one derivation
+        assert abs(sum(chances) - 1) < 1e-12
+    assert {word for choices in states for word, _ in choices} == set(
+        page.run("return tasks.lexicon;")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("the dog sees a cat .", True),
+        ("two small dogs that see a red cat like the old birds .", True),
+        ("the men that like two goats follow a cow .", True),
+        ("the dog see a cat .", False),
+        ("two dogs that see a cat likes the bird .", False),  # the nearest noun is not the subject
+        ("a dogs see a cat .", False),
+        ("the small old dog sees a cat .", False),
+        ("the dog sees a cat that likes a bird .", False),
+        ("the dog sees a cat", False),
+        ("the dog sees a cat . .", False),
+        ("the dog sees a cat . the dog sees a cat .", False),
+        (".", False),
+        ("", False),
+    ],
+)
+def test_what_the_grammar_accepts(page, text, good):
+    assert page.run("return tasks.isSentence(words);", words=text.split()) is good
+
+
+def test_the_least_loss_is_the_grammars_own(page):
+    found = exam(page, "future")
+    words = page.run("return tasks.lexicon;")
+    body = """return texts.map((ids) => {
+      let state = { at: "determiner", role: "subject" };
+      return ids.map((id) => {
+        const [, chance, next] = tasks.following(state).find(([w]) => w === tasks.lexicon[id]);
+        state = next;
+        return chance;
+      });
+    });"""
+    texts = rows(found["asked"]["targets"], found["asked"]["rows"])
+    chances = torch.tensor(page.run(body, texts=texts))
+    least = found["numbers"]["least loss without looking ahead"]
+    assert abs(least - -chances.log().mean().item()) < 1e-5
+    assert 1.3 < least < 1.8
+    assert len(words) == 32
+
+
+def test_numbers_in_words(page):
+    numbers = [*range(1101), *range(1900, 2125), *range(99_990, 100_130), 999_999, 120_000, 700_001]
+    got = page.run("return numbers.map((n) => tasks.inWords(n).join(' '));", numbers=numbers)
+    assert got == [num2words(n).replace("-", " ").replace(",", "") for n in numbers]
+
+
+@pytest.mark.parametrize("longest", [2, 3, 4, 6])
+def test_numbers_are_trained_on_or_tested(page, longest):
+    batches = trained_on(page, "numbers", 30, longest=longest)
+    seen = {r for b in batches for r in numbers_of(b)}
+    tested = set(numbers_of(exam(page, "numbers", longest=longest)["asked"]))
+    assert not seen & tested
+    assert all(n > 20 and n % 10 for n in tested)
+    assert max(len(str(n)) for n in seen) == longest == max(len(str(n)) for n in tested)
+    assert len(tested) >= (5 if longest == 2 else 50)
+    assert {len(str(n)) for n in seen} == set(range(1, longest + 1))
+    if longest > 2:
+        words = [set(b["target_out"]) for b in batches]
+        assert set().union(*words) == set(range(2, 32 if longest == 3 else 34)) | {-1, 33} - (
+            {32} if longest == 3 else set()
+        )
+
+
+def numbers_of(batch: dict) -> list[int]:
+    found = []
+    for row, length in zip(
+        rows(batch["source"], batch["rows"]), batch["source_lengths"], strict=True
+    ):
+        assert row[length - 1] == 1  # the end
+        assert not any(row[length:])  # padding
+        found.append(int("".join(str(i - 2) for i in row[: length - 1])))
+    return found
+
+
+def test_a_wrong_word_makes_a_number_wrong(page):
+    body = f"""{MAKE} const {{ read }} = oracle(work);
+      const spoiled = (batch) => {{
+        const found = read(batch); // each text's end is missed in every second row
+        const [time, classes] = [batch.target_time, work.design.target_vocab];
+        batch.target_out.forEach((target, i) => {{
+          if (target === 2 && Math.floor(i / time) % 2) found.logits[i * classes + 5] = 2;
+        }});
+        return found;
+      }};
+      return work.probe(spoiled).accuracy;"""
+    assert page.run(body, task="numbers", settings=SMALL["numbers"]) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "says"),
+    [
+        ("sorting", {}, "expected a task out of order, neighbours, future"),
+        ("order", {"positions": "rotary"}, "expected positions to be none or learned, got rotary"),
+        ("order", {"causal": "yes"}, "expected causal to be true or false, got yes"),
+        ("order", {"n_heads": 3}, "3 heads cannot share a d_model of 14 equally"),
+        ("order", {"n_layers": 0}, "expected n_layers to be a whole number from 1 to 12, got 0"),
+        ("order", {"d_k": 3}, "expected the settings positions, causal, .* got d_k too"),
+        ("neighbours", {"d_k": 2.5}, "expected d_k to be a whole number from 1 to 64, got 2.5"),
+        ("neighbours", {"lr": 0}, "expected lr to be a number above 0, got 0"),
+        ("neighbours", {"lr": "fast"}, "expected lr to be a number above 0, got fast"),
+        ("depth", {"warmup": 300}, "expected warmup to be a whole number from 0 to 299, got 300"),
+        ("longer", {"d_model": 14}, "Rotary positions turn pairs of numbers, but each head has 7"),
+        ("numbers", {"longest": 7}, "expected longest to be a whole number from 2 to 6, got 7"),
+        ("numbers", {"longest": None}, "expected longest to be .* got null"),
+    ],
+)
+def test_settings_that_do_not_fit(page, task, changes, says):
+    settings = SMALL.get(task, {}) | changes
+    assert re.search(says, page.refusal(MAKE, task=task, settings=settings)["message"])
+
+
+def test_a_setting_that_is_missing_or_a_property_of_every_object(page):
+    settings = dict(SMALL["order"])
+    del settings["lr"]
+    says = page.refusal(MAKE, task="order", settings=settings)["message"]
+    assert says == "expected lr to be a number above 0, got undefined"
+    for task in ("constructor", "__proto__", "toString"):
+        assert "expected a task" in page.refusal(MAKE, task=task, settings=settings)["message"]
+
+
+ASK = MAKE + "return texts.map((text) => work.ask(oracle(work).read, text));"
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "says"),
+    [
+        ("order", "wolf bites man", "does not know “wolf”. It knows dog, man"),
+        ("order", "man bites", "three words, such as “man bites dog”; these are 2"),
+        ("order", "who bites man", "does not know “who”"),
+        ("order", "", "these are 0"),
+        ("neighbours", "12", "takes 12 digits; these are 2"),
+        ("depth", "1234567x", "does not know “x”. It knows digits only"),
+        ("future", "the constructor", "does not know “constructor”"),
+        ("future", "the dog .", "Leave the full stop to the model"),
+        ("future", "the dog " * 12, "at most 22 words; these are 24"),
+        ("numbers", "", "a number of one to 6 digits"),
+        ("numbers", "1234567", "a number of one to 6 digits"),
+        ("numbers", "-3", "does not know “-”"),
+    ],
+)
+def test_texts_that_a_task_cannot_read(page, task, text, says):
+    [found] = page.run(ASK, task=task, settings=SMALL[task], texts=[text])
+    assert list(found) == ["error"]
+    assert says in found["error"]
+
+
+def test_texts_that_a_task_reads(page):
+    def ask(task: str, *texts: str) -> list[dict]:
+        return page.run(ASK, task=task, settings=SMALL[task], texts=list(texts))
+
+    good, unknown = ask("order", "Man bites dog.", "bites man dog")
+    assert good == {
+        "input": ["man", "bites", "dog"],
+        "output": ["who", "act", "whom"],
+        "right": True,
+    }
+    assert unknown["right"] is None
+    assert len(unknown["output"]) == 3
+    [ring] = ask("neighbours", "123 456 789 012")
+    assert ring["right"]
+    assert ring["output"][:2] == ["2 2", "1 3"]
+    [eight] = ask("depth", "3, 1, 4, 1, 5, 9, 2, 6")
+    assert eight["output"] == list("11234569")
+    assert eight["right"]
+    for text, digits in (("12,345", "12345"), ("007", "7"), (" 4 2 ", "42")):
+        [found] = ask("numbers", text)
+        assert found["input"] == list(digits)
+        assert found["right"] is False  # the oracle knows no words for it
+
+
+def test_a_beginning_is_continued(page):
+    body = f"""{MAKE} const classes = tasks.lexicon.length;
+      const say = ["see", "two", "cats", "."]; // whatever stands before
+      const read = ({{ tokens, rows, time }}) => {{
+        const logits = new Float32Array(rows * time * classes);
+        const next = say[Math.min(time - 1 - text.split(" ").length, 3)];
+        for (let row = 0; row < rows * time; row += 1) {{
+          logits[row * classes + tasks.lexicon.indexOf(next)] = 100;
+        }}
+        return {{ logits, maps: [] }};
+      }};
+      return work.ask(read, text);"""
+    for text, right in (("the dogs", True), ("the dog", False), ("a dogs", None)):
+        found = page.run(body, task="future", settings=SMALL["future"], text=text)
+        assert found["input"] == text.split()
+        assert found["output"] == ["see", "two", "cats", "."]
+        assert found["right"] is right
+
+
+def test_every_stretch_of_a_long_window_is_judged_by_itself(page):
+    body = f"""{MAKE} const {{ read }} = oracle(work);
+      const short = (batch) => {{ // right up to position 48, and never again
+        const {{ logits, maps }} = read(batch);
+        const classes = work.design.source_vocab;
+        const late = (i) => Math.floor(i / classes) % batch.time >= 48;
+        logits.forEach((_, i) => {{ if (late(i)) logits[i] *= -1; }});
+        return {{ logits, maps }};
+      }};
+      return work.probe(short);"""
+    found = page.run(body, task="longer", settings=SMALL["longer"])
+    shares = list(found["numbers"].values())
+    assert list(found["numbers"])[::7] == ["positions 1 to 16", "positions 113 to 128"]
+    assert shares[:3] == [1, 1, 1]
+    assert max(shares[3:]) < 0.3  # the first class is a blank, which is right now and then
+    inside, beyond = shares[:2], shares[2:]
+    assert len(inside) + len(beyond) == 8
+    assert abs(found["accuracy"] - sum(beyond) / 6) < 1e-9
+
+
+def test_each_task_takes_its_whole_domain(page):
+    """Every value that a panel may offer, one changed at a time."""
+    domains = {
+        "n_heads": (1, 2, 7), "n_layers": (1, 2, 3), "lr": (1e-4, 0.1),
+        "positions": ("none", "learned"), "causal": (True, False), "norm": ("pre", "post"),
+        "warmup": (0, 30, 200), "longest": (2, 3, 4, 6),
+    }  # fmt: skip
+    for task, settings in SMALL.items():
+        own = {name: values for name, values in domains.items() if name in settings}
+        for name, value in itertools.chain(*([(n, v) for v in vs] for n, vs in own.items())):
+            changed = settings | {"d_model": 14, "positions": "none"} | {name: value}
+            changed = {key: changed[key] for key in settings}
+            design = page.run(MAKE + "return work.design;", task=task, settings=changed)
+            if name in ("positions", "causal", "norm", "n_heads", "n_layers"):
+                assert design[name] == value, (task, name)

@@ -1,0 +1,165 @@
+"""One run of a laboratory: fixed by its seed, repeated by torch, stopped where it diverges."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kit.shared.replay import Replay
+from tests.browser.laboratory_page import SMALL, LaboratoryPage
+
+pytestmark = pytest.mark.browser
+LOSSES = """const run = await start(task, settings, seed, plain);
+  const losses = [];
+  for (let n = 0; n < steps; n += 1) losses.push(run.step().loss);"""
+
+
+@pytest.fixture(scope="module")
+def page(browser) -> Iterator[LaboratoryPage]:
+    page = LaboratoryPage(browser)
+    yield page
+    page.page.close()
+
+
+def losses(page: LaboratoryPage, task: str, seed: int = 0, steps: int = 3, **more) -> list[float]:
+    given = {"task": task, "settings": SMALL[task], "seed": seed, "steps": steps, "plain": False}
+    return page.run(LOSSES + "return losses;", **given | more)
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_the_same_seed_gives_the_same_run(page, task):
+    first = losses(page, task)
+    assert losses(page, task) == first
+    others = [losses(page, task, seed=seed) for seed in (1, 2, 2**32 - 1)]
+    assert len({tuple(run) for run in [first, *others]}) == 4
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("task", SMALL)
+def test_torch_takes_the_same_steps(page, one_thread, task, plain):
+    body = (
+        LOSSES
+        + """const { design, options, parameters, batch } = run.record();
+      const batches = Array.from({ length: steps }, (_, n) => batch(n));
+      return { losses, count: run.parameters, design, options, parameters, batches };"""
+    )
+    found = page.run(
+        body, task=task, settings=SMALL[task], seed=5, steps=7, plain=plain
+    )  # the record is taken after the steps: it must hold the parameters from before them
+    replay = Replay(found["design"], found["options"], found["parameters"])
+    assert replay.run(found["batches"]) == pytest.approx(found["losses"], rel=1e-4)
+    assert sum(p.numel() for p in replay.model.parameters()) == found["count"]
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_a_probe_shows_maps_examples_and_numbers_and_changes_nothing(page, task):
+    body = """const run = await start(task, settings);
+      const [first, again] = [run.probe(), run.probe()];
+      const { loss } = run.step();
+      return { first, again, loss, after: run.probe() };"""
+    found = page.run(body, task=task, settings=SMALL[task])
+    first = found["first"]
+    assert first == found["again"]
+    assert found["loss"] == losses(page, task)[0]
+    assert (first["step"], found["after"]["step"]) == (0, 1)
+    assert 0 <= first["accuracy"] <= 1
+    assert first["examples"]
+    assert first["numbers"]
+    for one in first["examples"]:
+        assert all(
+            isinstance(token, str) for key in ("input", "wanted", "got") for token in one[key]
+        )
+    names = [one["name"] for one in first["maps"]]
+    assert len(set(names)) == len(names) == {"depth": 3, "numbers": 3}.get(task, 1)
+    for one in first["maps"]:
+        heads, queries, keys = one["heads"], one["queries"], one["keys"]
+        assert (heads, queries, keys) == (
+            SMALL[task]["n_heads"],
+            len(one["rows"]),
+            len(one["columns"]),
+        )
+        rows = [one["data"][at : at + keys] for at in range(0, len(one["data"]), keys)]
+        assert len(rows) == heads * queries
+        assert all(sum(row) == pytest.approx(1, abs=1e-5) for row in rows)
+
+
+def test_a_run_ends(page):
+    body = """const run = await start(task, settings);
+      const seen = [run.done];
+      let last = null;
+      while (!run.done) last = run.step();
+      let message = "";
+      try { run.step(); } catch (error) { message = error.message; }
+      return { seen, last, steps: run.steps, done: run.done, message };"""
+    found = page.run(body, task="order", settings=SMALL["order"])
+    assert found["seen"] == [False]
+    assert found["done"]
+    assert found["last"]["step"] == found["steps"] == 150
+    assert 0 < found["last"]["lr"] < SMALL["order"]["lr"] / 100
+    assert found["message"] == "the run has ended: it has 150 steps"
+
+
+def test_a_number_that_is_none_is_caught(page):
+    body = "const run = await start(task, settings); while (!run.done) run.step();"
+    settings = SMALL["neighbours"] | {"lr": 1e30}
+    found = page.refusal(body, task="neighbours", settings=settings)
+    assert found["name"] == "Diverged"
+    assert found["step"] <= 4
+    assert "the loss is no longer a number" in found["message"]
+    assert "The learning rate, 1e+30, is too high" in found["message"]
+
+
+def test_a_loss_far_above_a_guess_is_caught(page):
+    body = "const run = await start(task, settings); while (!run.done) run.step();"
+    found = page.refusal(body, task="neighbours", settings=SMALL["neighbours"] | {"lr": 10})
+    assert found["name"] == "Diverged"
+    assert found["step"] >= 20
+    assert "more than 5 times that of a guess, 2.30" in found["message"]
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 0.5, "0", None])
+def test_seeds_that_are_none(page, seed):
+    body = "await start(task, settings, seed);"
+    found = page.refusal(body, task="order", settings=SMALL["order"], seed=seed)
+    assert found["message"].startswith("expected a seed from 0 to 4294967295, a whole number")
+
+
+def test_a_task_without_texts_says_so(page):
+    body = "const run = await start(task, settings); return run.ask('the');"
+    assert page.run(body, task="longer", settings=SMALL["longer"]) == {
+        "error": "This laboratory takes no text."
+    }
+
+
+def test_heads_divide_the_work_and_one_head_fails(page):
+    body = """const run = await start(task, settings);
+      while (!run.done) run.step();
+      return run.probe();"""
+    settings = {"d_model": 32, "d_k": 8, "lr": 0.01}
+    one, four = (
+        page.run(body, task="neighbours", settings=settings | {"n_heads": n}) for n in (1, 4)
+    )
+    assert one["accuracy"] < 0.25
+    assert four["accuracy"] > 0.95
+    sides = set()
+    [found] = four["maps"]
+    for head in range(4):
+        rows = [found["data"][(12 * head + i) * 12 :][:12] for i in range(12)]
+        for side, step in (("left", -1), ("right", 1)):
+            if sum(row[(i + step) % 12] for i, row in enumerate(rows)) / 12 > 0.7:
+                sides.add(side)
+    assert sides == {"left", "right"}
+
+
+@pytest.mark.parametrize(
+    ("lr", "says"),
+    [
+        (1e-2, None),
+        (1e-3, None),
+        (0.1, "At a rate of 0.1 these small models hardly learn: each step goes too far."),
+        (3e-4, "by at most about 0.06 in this run, which may be too little to learn the task."),
+    ],
+)
+def test_rates_that_will_hardly_do_are_noted(page, lr, says):
+    body = "const run = await start(task, settings); return run.note;"
+    note = page.run(body, task="neighbours", settings=SMALL["neighbours"] | {"lr": lr})
+    assert note is None if says is None else note.endswith(says)
