@@ -1,6 +1,6 @@
 """The engine of the laboratories as a page or a notebook's front end gets it: one text, one binary.
 
-The scripts in `engine/`, one after the other, are the text of a worker. The build makes a
+The scripts in `engine/`, in their order, are the text of a worker. The build makes a
 script of it for the pages (`_static/widgets/engine.js`), which none loads before a reader asks; a
 kernel sends the same text. Only Python's own library is used here, since building needs no other.
 """
