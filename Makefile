@@ -128,7 +128,7 @@ hooks: $(VENV)/test.stamp ## let git run the same checks before each commit
 
 unit notebooks: export OMP_NUM_THREADS = $(THREADS)
 
-unit: $(VENV)/test.stamp
+unit: $(VENV)/test.stamp .venv-tools/tools.stamp
 	$(PYTEST) tests --ignore=tests/browser -m "$(UNIT)" -n $(WORKERS) --dist worksteal
 
 notebooks: $(VENV)/test.stamp
