@@ -115,7 +115,7 @@ function build(w) {
     if (runs.length === MOST_RUNS) runs.shift();
     runs.push(mine);
     rebuild();
-    w.say(`Run ${mine.number} begins: ${wordsOf(mine).map((pair) => pair.join(" ")).join(", ")}.`);
+    tell(`Run ${mine.number} begins: ${wordsOf(mine).map((pair) => pair.join(" ")).join(", ")}.`);
     const fail = (message) => {
       if (run !== mine) return;
       [mine.state, mine.problem] = ["failed", message];
@@ -360,8 +360,8 @@ function build(w) {
     const { number, state, path, ms, step, problem: why } = run;
     if (state === "failed") return `✗ Run ${number}: ${why}`;
     if (state === "loading") return "The engine is being loaded…";
-    const where = { wasm: "WebAssembly", plain: "plain JavaScript, as this browser has no WebAssembly "
-      + "for it or refuses it: slower, with the same result" }[path];
+    const where = { wasm: "WebAssembly", plain: "plain JavaScript, as this browser has no "
+      + "WebAssembly for it or refuses it: slower, with the same result" }[path];
     const changed = names.concat("seed").some((name) => w.get(name) !== run.settings[name]);
     return [problem, `Run ${number}${{ running: "", paused: ", paused", done: ", done",
       stopped: ", stopped" }[state]}: ${summary(run)}`,
@@ -437,7 +437,8 @@ function build(w) {
   function forget() {
     engine?.close();
     clearTimeout(timer);
-    [runs, run, shown, at, engine, timer, problem, pending] = [[], null, null, null, null, null, "", null];
+    [runs, run, shown, at] = [[], null, null, null];
+    [engine, timer, problem, pending] = [null, null, "", null];
   }
   const others = (event) => event.detail !== self
     && pause("Another laboratory of this page has begun a run.");

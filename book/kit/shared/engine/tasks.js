@@ -28,16 +28,25 @@ const tasks = (() => {
     return Int32Array.from(rows.flatMap((row) => [...row, ...range(time - row.length, () => filler)]));
   }
 
-  const rowsOf = (inputs, targets) => ({
-    tokens: pack(inputs), rows: inputs.length, time: inputs[0].length, targets: pack(targets),
+  /** A batch of pairs {input, answer}. */
+  const batchOf = (pairs) => ({
+    tokens: pack(pairs.map(({ input }) => input)), rows: pairs.length, time: pairs[0].input.length,
+    targets: pack(pairs.map(({ answer }) => answer)),
   });
 
-  /** The maps of the first row of a batch; label says what stands beside them, by the layer's name. */
-  function mapsOf(read, batch, label) {
-    return read(batch, { maps: true }).maps.map((map) => ({ ...map, ...label(map.name) }));
-  }
+  /** A text whose answer is not known, or not asked for. */
+  const unanswered = (input, outputs = 1) => ({ input, answer: range(input.length * outputs, () => -1) });
 
-  const layerNumber = (name) => Number(/\d+/.exec(name)?.[0] ?? 0) + 1;
+  const layerNumber = (name) => Number(/\d+/.exec(name)[0]) + 1;
+
+  /** The maps of one text; token: what the reader sees of a number. */
+  function mapsOf(read, input, token) {
+    const labels = input.map(token);
+    return read(batchOf([unanswered(input)]), { maps: true }).maps.map((map) => ({
+      ...map, rows: labels, columns: labels,
+      name: map.name === "attention" ? map.name : `layer ${layerNumber(map.name)}`,
+    }));
+  }
 
   const oneStack = (more) => ({
     kind: "one_stack", causal: false, norm: "pre", positions: "none", activation: "relu", tied: false,
@@ -47,14 +56,16 @@ const tasks = (() => {
   /** What a reader typed, cut into tokens that the model knows, or an error for the reader. */
   function tokensOf(pieces, vocabulary, known) {
     const stranger = pieces.find((piece) => !vocabulary.has(piece));
-    if (stranger !== undefined) return { error: `The model does not know “${stranger}”. It knows ${known}.` };
+    if (stranger !== undefined) {
+      return { error: `The model does not know “${stranger}”. It knows ${known}.` };
+    }
     return { ids: pieces.map((piece) => vocabulary.get(piece)) };
   }
 
   const wordsIn = (text) => text.toLowerCase().replaceAll(".", " . ").split(/\s+/).filter(Boolean);
   const listed = (words) => `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`;
 
-  // --- tasks in which each position gets its answers ------------------------------------------------
+  // --- tasks in which each position gets its answers -------------------------------------------
 
   /**
    * draw(random) -> {input, answer}, lists of numbers; answer has `outputs` for each position.
@@ -62,16 +73,13 @@ const tasks = (() => {
    * parse(text) -> {ids} or {error}; solve(ids) -> answer, or null where there is none.
    */
   function labelling({
-    design, options, rows, draw, tested, shown, classes, outputs = 1, token, write, parse, solve, numbers,
+    design, options, rows, draw, tested, shown, classes, outputs = 1, token, write, parse, solve,
+    numbers,
   }) {
     const positions = (answer) => range(answer.length / outputs, (i) =>
       answer.slice(i * outputs, (i + 1) * outputs));
-    const exam = rowsOf(tested.map(({ input }) => input), tested.map(({ answer }) => answer));
-
-    function batch(random) {
-      const drawn = range(rows, () => draw(random));
-      return rowsOf(drawn.map(({ input }) => input), drawn.map(({ answer }) => answer));
-    }
+    const exam = batchOf(tested);
+    const batch = (random) => batchOf(range(rows, () => draw(random)));
 
     function example(input, answer, got) {
       const [wanted, found] = [answer && positions(answer).map(write), positions(got).map(write)];
@@ -85,11 +93,7 @@ const tasks = (() => {
       const width = exam.time * outputs;
       const examples = tested.slice(0, shown).map(({ input, answer }, i) =>
         example(input, answer, got.slice(i * width, (i + 1) * width)));
-      const { input, answer } = tested[0];
-      const maps = mapsOf(read, rowsOf([input], [answer]), (name) => ({
-        name: design.kind === "reader" ? "attention" : `layer ${layerNumber(name)}`,
-        rows: input.map(token), columns: input.map(token),
-      }));
+      const maps = mapsOf(read, tested[0].input, token);
       const accuracy = share(positions(right).map((of) => of.every(Boolean)));
       return { accuracy, maps, examples, numbers: numbers(right, width) };
     }
@@ -98,8 +102,8 @@ const tasks = (() => {
       const { ids, error } = parse(text);
       if (error) return { error };
       const answer = solve(ids);
-      const nothing = range(ids.length * outputs, () => -1);
-      const got = likeliest(read(rowsOf([ids], [answer ?? nothing])).logits, classes);
+      const asked = answer ? { input: ids, answer } : unanswered(ids, outputs);
+      const got = likeliest(read(batchOf([asked])).logits, classes);
       const { input, got: output, right } = example(ids, answer, got);
       return { input, output, right: right && right.every(Boolean) };
     }
@@ -127,7 +131,7 @@ const tasks = (() => {
     }
   }
 
-  // Chapter 4: who does what to whom.
+  // order: who does what to whom.
   const NOUNS = ["dog", "man", "cat", "bird", "child", "horse", "cow", "goat"];
   const VERBS = ["bites", "sees", "follows", "likes"];
   const ROLES = ["who", "act", "whom"];
@@ -138,7 +142,8 @@ const tasks = (() => {
     const parts = [number.get("who"), number.get("act"), number.get("whom")];
     const groups = NOUNS.flatMap((one, i) => NOUNS.slice(i + 1).flatMap((other) =>
       VERBS.map((verb) => [`${one} ${verb} ${other}`, `${other} ${verb} ${one}`])));
-    const pairOf = (sentence) => ({ input: wordsIn(sentence).map((word) => number.get(word)), answer: parts });
+    const pairOf = (sentence) =>
+      ({ input: wordsIn(sentence).map((word) => number.get(word)), answer: parts });
     // Both orders of the same words are held out, or none: else the model could have seen one.
     const isTested = ([sentence]) => isHeldOut(sentence, 4);
     const trained = groups.filter((group) => !isTested(group)).flat().map(pairOf);
@@ -155,9 +160,11 @@ const tasks = (() => {
         const pieces = wordsIn(text).filter((word) => word !== ".");
         const found = tokensOf(pieces, knownNumbers, known);
         if (found.error || pieces.length === 3) return found;
-        return { error: `It takes three words, such as “man bites dog”; these are ${pieces.length}.` };
+        const error = `It takes three words, such as “man bites dog”; these are ${pieces.length}.`;
+        return { error };
       },
-      solve: (ids) => (ids.map((id) => (id < NOUNS.length ? "n" : "v")).join("") === "nvn" ? parts : null),
+      solve: (ids) =>
+        (ids.map((id) => (id < NOUNS.length ? "n" : "v")).join("") === "nvn" ? parts : null),
       numbers: (right) => ({
         "verbs right": share(right.filter((_, i) => i % 3 === 1)),
         "nouns right": share(right.filter((_, i) => i % 3 !== 1)),
@@ -165,7 +172,7 @@ const tasks = (() => {
     });
   }
 
-  // Chapter 5: both neighbours of each digit on a ring.
+  // neighbours: both neighbours of each digit on a ring.
   const RING = 12;
 
   function neighbours({ n_heads, d_model, d_k, lr }, random) {
@@ -186,7 +193,7 @@ const tasks = (() => {
     });
   }
 
-  // Chapter 7: eight digits in order of size, by stacks of any depth.
+  // depth: eight digits in order of size, by stacks of any depth.
   const SORTED = 8;
 
   function depth({ norm, n_layers, warmup, n_heads, d_model, lr }, random) {
@@ -209,13 +216,15 @@ const tasks = (() => {
     });
   }
 
-  // --- a small language, for chapters 6 and 8 ---------------------------------------------------------
+  // --- a small language, for two tasks ---------------------------------------------------------
 
   const DETERMINERS = new Map([["the", [0, 1]], ["a", [0]], ["two", [1]]]); // singular 0, plural 1
   const ADJECTIVES = ["small", "old", "red"];
   const FORMS = NOUNS.map((noun) => [noun, { man: "men", child: "children" }[noun] ?? `${noun}s`]);
   const SPOKEN = VERBS.map((verb) => [verb, verb.slice(0, -1)]);
-  const LEXICON = [".", "that", ...DETERMINERS.keys(), ...ADJECTIVES, ...FORMS.flat(), ...SPOKEN.flat()];
+  const LEXICON = [
+    ".", "that", ...DETERMINERS.keys(), ...ADJECTIVES, ...FORMS.flat(), ...SPOKEN.flat(),
+  ];
   const START = { at: "determiner", role: "subject" };
   const LONGEST_SENTENCE = 13; // "the small dogs that see a red cat like the old birds ." with its full stop
   const [ADJECTIVE, CLAUSE] = [0.3, 0.3]; // how often there is one
@@ -226,7 +235,8 @@ const tasks = (() => {
    */
   function following(state) {
     const { at, role, subject } = state;
-    const verbs = (chance, next) => SPOKEN.map((forms) => [forms[subject], chance / SPOKEN.length, next]);
+    const verbs = (chance, next) =>
+      SPOKEN.map((forms) => [forms[subject], chance / SPOKEN.length, next]);
     const object = { at: "determiner", role: "object", subject };
     if (at === "determiner") {
       return [...DETERMINERS].map(([word, counts]) =>
@@ -243,7 +253,9 @@ const tasks = (() => {
         ...FORMS.flatMap((forms) => counts.map((count) => [forms[count], chance, behind(count)])),
       ];
     }
-    if (at === "subject") return [["that", CLAUSE, { at: "clause", subject }], ...verbs(1 - CLAUSE, object)];
+    if (at === "subject") {
+      return [["that", CLAUSE, { at: "clause", subject }], ...verbs(1 - CLAUSE, object)];
+    }
     if (at === "clause") return verbs(1, { ...object, role: "inside" });
     if (at === "verb") return verbs(1, object);
     return [[".", 1, START]];
@@ -284,7 +296,7 @@ const tasks = (() => {
     }
   }
 
-  // Chapter 6: what a language model writes that could see the next word in training.
+  // future: what a language model writes that could see the next word in training.
   function future({ causal, n_layers, n_heads, d_model, lr }, random) {
     const [time, classes, number] = [24, LEXICON.length, numbered(LEXICON)];
     const design = oneStack({ causal, source_vocab: classes, d_model, n_heads, n_layers,
@@ -303,16 +315,13 @@ const tasks = (() => {
     }
 
     const tested = range(32, () => windowOf(random, true));
-    const exam = rowsOf(tested.map(({ input }) => input), tested.map(({ answer }) => answer));
+    const exam = batchOf(tested);
     // The least loss on these words: that of the grammar itself, which knows all but the next word.
     const chances = tested.flatMap((one) => one.chances);
     const least = chances.reduce((sum, chance) => sum - Math.log(chance), 0) / chances.length;
     const seed = random.integer(2 ** 32);
 
-    function batch(from) {
-      const drawn = range(32, () => windowOf(from, false));
-      return rowsOf(drawn.map(({ input }) => input), drawn.map(({ answer }) => answer));
-    }
+    const batch = (from) => batchOf(range(32, () => windowOf(from, false)));
 
     /** Go on from each beginning, one word at a time, each drawn with the model's probability. */
     function write(read, beginnings, from) {
@@ -321,7 +330,7 @@ const tasks = (() => {
       const most = Math.min(texts[0].length + LONGEST_SENTENCE, time);
       const closed = texts.map(() => null); // a text, from its full stop on
       while (texts[0].length < most && closed.includes(null)) {
-        const { logits } = read(rowsOf(texts, texts.map((ids) => ids.map(() => -1))));
+        const { logits } = read(batchOf(texts.map((ids) => unanswered(ids))));
         texts.forEach((ids, row) => {
           const last = ((row + 1) * ids.length - 1) * classes;
           const weights = math.softmax(Array.from(logits.subarray(last, last + classes)));
@@ -348,10 +357,7 @@ const tasks = (() => {
         const good = acceptedWords(words);
         return { input: [], wanted: [], got: words, right: words.map((_, i) => i < good) };
       });
-      const shownInput = tested[0].input;
-      const rows = shownInput.map((id) => LEXICON[id]);
-      const maps = mapsOf(read, rowsOf([shownInput], [tested[0].answer]), (name) => (
-        { name: `layer ${layerNumber(name)}`, rows, columns: rows }));
+      const maps = mapsOf(read, tested[0].input, (id) => LEXICON[id]);
       return { accuracy, maps, examples, numbers: {
         "written sentences that the grammar accepts": accuracy,
         "next words right": share(got.map((id, i) => id === exam.targets[i])),
@@ -364,25 +370,30 @@ const tasks = (() => {
       const words = wordsIn(text);
       const { error } = tokensOf(words, number, listed(LEXICON.slice(1)));
       if (error) return { error };
-      if (words.length + 1 >= time) return { error: `It reads at most ${time - 2} words; these are ${words.length}.` };
-      if (words.includes(".")) return { error: "Leave the full stop to the model: it ends the sentence." };
+      if (words.length + 1 >= time) {
+        return { error: `It reads at most ${time - 2} words; these are ${words.length}.` };
+      }
+      if (words.includes(".")) {
+        return { error: "Leave the full stop to the model: it ends the sentence." };
+      }
       const [written] = write(read, [words], makeRandom(seed));
       const fits = acceptedWords(words) === words.length;
-      return { input: words, output: written.slice(words.length), right: fits ? isSentence(written) : null };
+      const right = fits ? isSentence(written) : null;
+      return { input: words, output: written.slice(words.length), right };
     }
 
     return { design, options: { steps: 400, lr, schedule: "cosine" }, batch, probe, ask };
   }
 
-  // Chapter 8: positions that were never trained.
+  // longer: positions that were never trained.
   const LETTERS = [...new Set(LEXICON.join(""))].sort();
   const CHARACTERS = [" ", ...LETTERS];
 
   function longer({ positions, n_layers, n_heads, d_model, lr }, random) {
     const [trained, longest, stretch, pictured] = [32, 128, 16, 48];
     const [classes, number] = [CHARACTERS.length, numbered(CHARACTERS)];
-    const design = oneStack({ causal: true, source_vocab: classes, d_model, n_heads, n_layers, positions,
-      max_length: longest });
+    const design = oneStack({ causal: true, source_vocab: classes, d_model, n_heads, n_layers,
+      positions, max_length: longest });
 
     /** A window begins anywhere in a sentence. */
     function windowOf(from, time, testing) {
@@ -395,19 +406,16 @@ const tasks = (() => {
     }
 
     const tested = range(32, () => windowOf(random, longest, true));
-    const exam = rowsOf(tested.map(({ input }) => input), tested.map(({ answer }) => answer));
-
-    function batch(from) {
-      const drawn = range(32, () => windowOf(from, trained, false));
-      return rowsOf(drawn.map(({ input }) => input), drawn.map(({ answer }) => answer));
-    }
+    const exam = batchOf(tested);
+    const batch = (from) => batchOf(range(32, () => windowOf(from, trained, false)));
 
     const shown = (id) => (id ? CHARACTERS[id] : "␣");
 
     function probe(read) {
       const got = likeliest(read(exam).logits, classes);
       const right = got.map((id, i) => id === exam.targets[i]);
-      const between = (first, end) => share(right.filter((_, i) => i % longest >= first && i % longest < end));
+      const between = (first, end) =>
+        share(right.filter((_, i) => i % longest >= first && i % longest < end));
       const starts = range(longest / stretch, (i) => i * stretch);
       const examples = tested.slice(0, 2).map(({ input, answer }, row) => ({
         input: input.slice(0, 2 * trained).map(shown),
@@ -415,10 +423,8 @@ const tasks = (() => {
         got: got.slice(row * longest, row * longest + 2 * trained).map(shown),
         right: right.slice(row * longest, row * longest + 2 * trained),
       }));
-      const input = tested[0].input.slice(0, pictured); // later letters change nothing in these rows
-      const maps = mapsOf(read, rowsOf([input], [tested[0].answer.slice(0, pictured)]), (name) => ({
-        name: `layer ${layerNumber(name)}`, rows: input.map(shown), columns: input.map(shown),
-      }));
+      // Later letters change nothing in the rows of these.
+      const maps = mapsOf(read, tested[0].input.slice(0, pictured), shown);
       return { accuracy: between(trained, longest), maps, examples,
         numbers: Object.fromEntries(starts.map((start) =>
           [`positions ${start + 1} to ${start + stretch}`, between(start, start + stretch)])) };
@@ -427,7 +433,7 @@ const tasks = (() => {
     return { design, options: { steps: 400, lr, schedule: "cosine" }, batch, probe, ask: null };
   }
 
-  // --- chapter 10: numbers into words --------------------------------------------------------------------
+  // --- numbers into words ----------------------------------------------------------------------
 
   const ONES = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
     + "fifteen sixteen seventeen eighteen nineteen").split(" ");
@@ -464,7 +470,7 @@ const tasks = (() => {
       }
     }
 
-    function batchOf(list) {
+    function taught(list) {
       const sources = list.map(encode);
       const words = list.map((n) => inWords(n).map((word) => targetNumber.get(word)));
       const target_in = words.map((ids) => [BOS, ...ids]);
@@ -486,7 +492,8 @@ const tasks = (() => {
       const texts = list.map(() => [BOS]);
       while (texts[0].length < design.max_length && !texts.every((ids) => ids.includes(EOS))) {
         const target_in = pack(texts, PAD);
-        const batch = { ...from, target_in, target_out: target_in.map(() => -1), target_time: texts[0].length };
+        const target_out = target_in.map(() => -1);
+        const batch = { ...from, target_in, target_out, target_time: texts[0].length };
         const next = likeliest(read(batch).logits, target.length);
         texts.forEach((ids, row) => ids.push(next[(row + 1) * ids.length - 1]));
       }
@@ -497,7 +504,7 @@ const tasks = (() => {
     }
 
     const tested = [...new Set(range(400, () => draw(random, true)))].slice(0, 120);
-    const exam = batchOf(tested);
+    const exam = taught(tested);
     const example = (n, got) => {
       const wanted = inWords(n);
       const right = range(Math.max(got.length, wanted.length), (i) => got[i] === wanted[i]);
@@ -505,13 +512,13 @@ const tasks = (() => {
     };
 
     function probe(read) {
-      // A text is written wholly right just if each of its words is the likeliest after the right ones.
+      // A text is written wholly right if each word is the likeliest after the right ones.
       const got = likeliest(read(exam).logits, target.length);
       const whole = tested.map((_, row) => range(exam.target_time, (i) => row * exam.target_time + i)
         .every((i) => exam.target_out[i] < 0 || exam.target_out[i] === got[i]));
       const some = tested.slice(0, 6);
       const written = translate(read, some);
-      const first = batchOf([some[0]]);
+      const first = taught([some[0]]);
       const given = ["<bos>", ...written[0]];
       const columns = [...String(some[0]), "<eos>"];
       const shown = { ...first, target_in: Int32Array.from(given, (word) => targetNumber.get(word)),
@@ -521,10 +528,10 @@ const tasks = (() => {
         "decoder.self": ["decoder, self-attention", given, given],
         "decoder.cross": ["decoder, cross-attention", [...written[0], "<eos>"], columns],
       };
-      const maps = mapsOf(read, shown, (name) => {
-        const [, part, kind] = /^(encoder|decoder)\..*\.(self|cross)/.exec(name);
+      const maps = read(shown, { maps: true }).maps.map((map) => {
+        const [, part, kind] = /^(encoder|decoder)\..*\.(self|cross)/.exec(map.name);
         const [says, rows, along] = labels[part === "encoder" ? part : `${part}.${kind}`];
-        return { name: `${says}, layer ${layerNumber(name)}`, rows, columns: along };
+        return { ...map, name: `${says}, layer ${layerNumber(map.name)}`, rows, columns: along };
       });
       const lengths = [...new Set(tested.map((n) => String(n).length))].sort();
       return { accuracy: share(whole), maps, examples: some.map((n, i) => example(n, written[i])),
@@ -538,17 +545,17 @@ const tasks = (() => {
       if (error) return { error };
       const n = Number(plain);
       if (!plain || String(n).length > MOST) {
-        return { error: `It takes a number of one to ${MOST} digits; the words for more are not in its vocabulary.` };
+        return { error: `It takes a number of one to ${MOST} digits; its vocabulary has no word for more.` };
       }
       const [output] = translate(read, [n]);
       return { input: [...String(n)], output, right: output.join(" ") === inWords(n).join(" ") };
     }
 
-    const batch = (from) => batchOf(range(64, () => draw(from, false)));
+    const batch = (from) => taught(range(64, () => draw(from, false)));
     return { design, options: { steps: 500, lr, schedule: "cosine" }, batch, probe, ask };
   }
 
-  // --- settings --------------------------------------------------------------------------------------
+  // --- settings --------------------------------------------------------------------------------
 
   const whole = (least, most) => ({
     fits: (value) => Number.isInteger(value) && value >= least && value <= most,
@@ -581,15 +588,17 @@ const tasks = (() => {
       if (!rule.fits(value)) throw new Error(`expected ${key} to be ${rule.says}, got ${value}`);
     }
     const stranger = Object.keys(settings).find((key) => !Object.hasOwn(task.rules, key));
-    if (stranger) throw new Error(`expected the settings ${Object.keys(task.rules).join(", ")}, got ${stranger} too`);
+    if (stranger) {
+      throw new Error(`expected the settings ${Object.keys(task.rules).join(", ")}, got ${stranger} too`);
+    }
     const { n_heads, d_model, d_k, positions } = settings;
     if (d_k === undefined && d_model % n_heads) {
-      throw new Error(`${n_heads} heads cannot share a d_model of ${d_model} equally. Choose a d_model that is `
-        + `a multiple of the number of heads.`);
+      throw new Error(`${n_heads} heads cannot share a d_model of ${d_model} equally. Choose a d_model `
+        + "that is a multiple of the number of heads.");
     }
     if (positions === "rotary" && (d_model / n_heads) % 2) {
-      throw new Error(`Rotary positions turn pairs of numbers, but each head has ${d_model / n_heads}. Choose `
-        + `fewer heads, or a larger d_model.`);
+      throw new Error(`Rotary positions turn pairs of numbers, but each head has ${d_model / n_heads}. `
+        + "Choose fewer heads, or a larger d_model.");
     }
     return task.make(settings, random);
   }

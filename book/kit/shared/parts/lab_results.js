@@ -1,7 +1,7 @@
 // What a laboratory shows of its runs: curves with the list of runs, attention maps, examples.
 // Each part is { element, update(...) } and draws what it is given.
 const labResults = (() => {
-  const { h, freshId } = ui;
+  const { h, hidden, freshId } = ui;
   const WIDE = 16; // tokens at most of an example whose lines stand below each other
   const POINTS = 120; // of a loss curve: each is a mean over neighbouring steps
 
@@ -43,8 +43,8 @@ const labResults = (() => {
         loss.update(series, { x, y: axis("Loss", cap), description:
           runs.map((run) => `Run ${run.number}: ${last(run.losses)}.`).join(" ") });
         accuracy.update(ordered.map((run) => one(run.probes.map((probe) =>
-          [probe.step, probe.accuracy]), run)), { x, y: axis(measure, 1), description:
-          runs.map((run) => `Run ${run.number}: ${percent(run.probes.at(-1)?.accuracy)}.`).join(" ") });
+          [probe.step, probe.accuracy]), run)), { x, y: axis(measure, 1), description: runs.map(
+          (run) => `Run ${run.number}: ${percent(run.probes.at(-1)?.accuracy)}.`).join(" ") });
         accuracy.mark(at);
         loss.mark(at);
       },
@@ -122,9 +122,12 @@ const labResults = (() => {
         heads.push({ one, node });
       }
       const shown = heads.slice(0, map.heads);
-      if (grid.childElementCount !== shown.length) grid.replaceChildren(...shown.map((k) => k.node));
+      if (grid.childElementCount !== shown.length) {
+        grid.replaceChildren(...shown.map(({ node }) => node));
+      }
       grid.style.setProperty("--label", Math.max(...rows.map((text) => [...text].length)));
       grid.style.setProperty("--columns", keys);
+      grid.classList.toggle("lab-large", Math.max(queries, keys) > 32); // one picture each
       grid.classList.toggle("lab-short", columns.every((text) => [...text].length < 3));
       shown.forEach(({ one }, k) => {
         const values = Array.from({ length: queries }, (_, i) =>
@@ -151,16 +154,16 @@ const labResults = (() => {
     };
   }
 
-  /** A token; a wrong one is underlined, with a cross, and named to screen readers. */
+  /** A token; a wrong one is bold and underlined, and named to screen readers. */
   function token(tag) {
     const text = h("span");
-    const marks = [h("span", { class: "lab-cross", "aria-hidden": "true", text: "✗" }),
-      h("span", { class: "bw-hidden", text: " (wrong)" })];
-    const node = h(tag, {}, text, marks);
+    const mark = hidden(" (wrong)");
+    const node = h(tag, {}, text);
     return { node, write(word, wrong) {
       text.textContent = word;
       node.classList.toggle("lab-wrong", wrong);
-      for (const mark of marks) mark.hidden = !wrong;
+      if (wrong) node.append(mark);
+      else mark.remove();
     } };
   }
 
@@ -174,8 +177,8 @@ const labResults = (() => {
   /** Lines of as many tokens each, below each other; they scroll, so they are written in place. */
   function aligned(labels, width) {
     const cells = labels.map(() => Array.from({ length: width }, () => token("td")));
-    const node = h("div", { class: "bw-scroll", tabindex: 0, role: "group", "aria-label": "Example" },
-      h("table", { class: "lab-aligned" }, h("tbody", {}, labels.map((label, k) =>
+    const node = h("div", { class: "bw-scroll", tabindex: 0, role: "group",
+      "aria-label": "Example" }, h("table", { class: "lab-aligned" }, h("tbody", {}, labels.map((label, k) =>
         h("tr", {}, h("th", { scope: "row", text: label }), cells[k].map((cell) => cell.node))))));
     return { node, write(lines) {
       lines.forEach(([, texts, right], k) =>
@@ -201,7 +204,8 @@ const labResults = (() => {
       element,
       update(found) {
         const all = found.map(({ input, wanted, got, right }) =>
-          [["Input", input], ["Wanted", wanted], ["Answer", got, right]].filter(([, texts]) => texts.length));
+          [["Input", input], ["Wanted", wanted], ["Answer", got, right]]
+            .filter(([, texts]) => texts.length));
         const width = found[0]?.input.length ?? 0;
         const even = width <= WIDE && all.every((lines) =>
           lines.length === 3 && lines.every(([, texts]) => texts.length === width));
@@ -239,11 +243,12 @@ const labResults = (() => {
         element.hidden = all.length === 0;
         bars.element.hidden = !shares;
         terms.hidden = shares;
-        if (shares) bars.update(all.map(([name, value]) => ({ name: capital(name), value, current: true })));
-        else {
-          terms.replaceChildren(...all.flatMap(([name, value]) => [h("dt", { text: capital(name) }),
-            h("dd", { text: Number.isFinite(value) ? String(+value.toPrecision(3)) : String(value) })]));
+        if (shares) {
+          bars.update(all.map(([name, value]) => ({ name: capital(name), value, current: true })));
+          return;
         }
+        terms.replaceChildren(...all.flatMap(([name, value]) => [h("dt", { text: capital(name) }),
+          h("dd", { text: Number.isFinite(value) ? +value.toPrecision(3) : value })]));
       },
     };
   }
