@@ -21,10 +21,18 @@ def test_every_script_of_the_engine_is_in_the_text():
 
 
 def test_comments_and_indents_are_left_out_and_code_stays():
-    script = (
-        '// a\nconst f = () => { // b\n  /**\n   * c\n   */\n\n  /* d */\n  return "/* e";\n};\n'
-    )
-    assert lean(script) == 'const f = () => { // b\nreturn "/* e";\n};\n'
+    script = """// a
+    const f = () => { // b
+      /**
+       * c
+       */
+
+      /* d */
+      const g = "e // f";
+      return `/* i // j`;
+    };
+    """
+    assert lean(script) == 'const f = () => {\nconst g = "e // f";\nreturn `/* i // j`;\n};\n'
     assert lean(lean(script)) == lean(script)
 
 
