@@ -9,7 +9,14 @@ import torch
 from tests.browser.laboratory_page import LaboratoryPage
 
 pytestmark = pytest.mark.browser
-ORDER = {"positions": "none", "causal": False, "n_layers": 2, "n_heads": 4, "d_model": 32, "lr": 3e-3}
+ORDER = {
+    "positions": "none",
+    "causal": False,
+    "n_layers": 2,
+    "n_heads": 4,
+    "d_model": 32,
+    "lr": 3e-3,
+}
 NEIGHBOURS = {"n_heads": 1, "d_model": 32, "d_k": 8, "lr": 1e-2}
 TRAIN = """const run = await start(task, settings, seed);
   const losses = [];
