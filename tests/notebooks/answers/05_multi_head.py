@@ -211,7 +211,7 @@ def by_a_smaller_copy(layer, kept):
 
 
 def by_chunks(layer, kept):
-    small = MultiHeadAttention(0, len(kept), **ends(layer))
+    small = MultiHeadAttention(1, len(kept), **ends(layer))
     for name, old in layer.named_parameters():
         pieces = old.detach().chunk(layer.n_heads, dim=1 if name == "w_o.weight" else 0)
         new = old.detach().clone()

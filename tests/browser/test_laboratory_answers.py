@@ -1,0 +1,113 @@
+"""What the chapters say that readers see when they train: single runs, by their seeds."""
+
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests.browser.laboratory_page import LaboratoryPage
+
+pytestmark = pytest.mark.browser
+ORDER = {
+    "positions": "none",
+    "causal": False,
+    "n_layers": 2,
+    "n_heads": 4,
+    "d_model": 32,
+    "lr": 3e-3,
+}
+NEIGHBOURS = {"n_heads": 1, "d_model": 32, "d_k": 8, "lr": 1e-2}
+TRAIN = """const run = await start(task, settings, seed);
+  const losses = [];
+  const told = [];
+  while (!run.done) {
+    losses.push(run.step().loss);
+    if (told.length < looks.length && losses.length === looks[told.length]) told.push(run.probe());
+  }
+  return { told, probe: run.probe(), loss: losses.slice(-20).reduce((a, b) => a + b) / 20,
+    answers: asked.map((text) => run.ask(text).output) };"""
+SENTENCES = ["man bites dog", "dog bites man", "dog bites dog"]
+
+
+@pytest.fixture(scope="module")
+def page(browser) -> Iterator[LaboratoryPage]:
+    page = LaboratoryPage(browser)
+    yield page
+    page.page.close()
+
+
+def trained(page: LaboratoryPage, task: str, seed: int, asked=(), looks=(), **changes) -> dict:
+    settings = {"order": ORDER, "neighbours": NEIGHBOURS}[task] | changes
+    given = {"task": task, "settings": settings, "seed": seed}
+    return page.run(TRAIN, **given, asked=list(asked), looks=list(looks))
+
+
+def maps(probe: dict) -> list[torch.Tensor]:
+    """For each layer its attention weights, (heads, query, key)."""
+    return [
+        torch.tensor(one["data"]).view(one["heads"], one["queries"], one["keys"])
+        for one in probe["maps"]
+    ]
+
+
+def sides(probe: dict) -> torch.Tensor:
+    """The weight that each head gives to the left and to the right neighbour, (heads, query, 2)."""
+    [weights] = maps(probe)
+    queries = torch.arange(12)
+    return torch.stack([weights[:, queries, (queries + d) % 12] for d in (-1, 1)], dim=-1)
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_without_positions_a_word_has_one_answer_in_both_orders(page, seed):
+    first, swapped, twice = trained(page, "order", seed, SENTENCES)["answers"]
+    assert swapped == first[::-1]
+    assert twice[0] == twice[2]
+
+
+@pytest.mark.parametrize("changes", [{"positions": "learned"}, {"causal": True}], ids=str)
+def test_with_positions_or_with_the_mask_every_order_is_named(page, changes):
+    found = trained(page, "order", 0, SENTENCES, **changes)
+    assert found["answers"] == [["who", "act", "whom"]] * 3
+    assert found["probe"]["accuracy"] == 1
+    later = torch.ones(3, 3).triu(1).bool()
+    for weights in maps(found["probe"]):
+        if "causal" in changes:
+            assert not weights[:, later].any()
+            assert torch.all(weights[:, 0, 0] == 1)
+        else:
+            assert weights[:, later].max() > 0.5
+
+
+def test_one_head_attends_to_one_neighbour_or_to_both(page):
+    one, both = (trained(page, "neighbours", seed) for seed in (0, 1))
+    assert one["loss"] == pytest.approx(math.log(10) / 2, abs=0.02)
+    assert sides(one["probe"])[0, :, 1].mean() > 0.9  # the right one
+    assert 0.4 < both["loss"] < 0.6
+    left, right = sides(both["probe"])[0].mean(dim=0).tolist()
+    assert 0.4 < right < left < 0.6
+    for example in both["probe"]["examples"]:  # it names the left one twice
+        assert example["got"] == [f"{wanted[0]} {wanted[0]}" for wanted in example["wanted"]]
+
+
+def test_two_heads_choose_their_sides_early_and_four_have_one_for_each(page):
+    found = trained(page, "neighbours", 0, looks=(10, 50), n_heads=2)
+    early, later = (sides(probe).mean(dim=1) for probe in found["told"])
+    assert early.max() < 0.4
+    assert later.amax(dim=0).min() > 0.9
+    assert found["told"][0]["accuracy"] < 0.1 < 0.95 < found["told"][1]["accuracy"]
+    found = sides(trained(page, "neighbours", 0, n_heads=4)["probe"])
+    assert found.mean(dim=1).amax(dim=0).min() > 0.8
+    clear = (found.mean(dim=1) > 0.6).any(dim=1)
+    assert clear.sum() == 2  # the others do not keep to one side
+
+
+def test_with_seed_11_two_heads_exchange_their_sides_from_position_to_position(page):
+    probe = trained(page, "neighbours", 11, n_heads=2)["probe"]
+    to_left = sides(probe)[:, :, 0] > 0.9  # (heads, query)
+    to_right = sides(probe)[:, :, 1] > 0.9
+    assert torch.equal(to_left[0], to_right[1])
+    assert torch.equal(to_right[0], to_left[1])
+    assert (to_left[0].sum(), to_right[0].sum()) == (5, 7)
+    assert probe["numbers"]["left neighbour right"] > 0.99
+    assert 0.4 < probe["numbers"]["right neighbour right"] < 0.6
