@@ -123,19 +123,19 @@ TASKS: dict[str, Task] = {
     ),
     "depth": Task(
         "How deep can it be?",
-        "A stack of layers writes eight digits backwards. A shallow stack learns that at once. How "
-        "deep can it be, with the norm before each sub-layer or after the sum?",
+        "A stack of layers writes eight digits in order of size. A shallow stack learns that at "
+        "once. How deep can it be, with the norm before each sub-layer or after the sum?",
         {
             "norm": Setting("Norm", ("pre", "post"), {"pre": "pre-norm", "post": "post-norm"}),
             "n_layers": Setting("Layers", (1, 2, 4, 6, 8, 12)),
             "warmup": Setting("Warm-up steps", (0, 30, 100, 200)),
             **COMMON,
         },
-        {"norm": "pre", "n_layers": 6, "warmup": 0, "n_heads": 4, "d_model": 32, "lr": 0.003},
+        {"norm": "pre", "n_layers": 6, "warmup": 0, "n_heads": 4, "d_model": 32, "lr": 0.01},
         (
-            ("Pre-norm, 6 layers", {"norm": "pre", "n_layers": 6, "warmup": 0, "lr": 0.003}),
-            ("Post-norm, 6 layers", {"norm": "post", "n_layers": 6, "warmup": 0, "lr": 0.003}),
-            ("Post-norm, 2 layers", {"norm": "post", "n_layers": 2, "warmup": 0, "lr": 0.003}),
+            ("Pre-norm, 6 layers", {"norm": "pre", "n_layers": 6, "warmup": 0, "lr": 0.01}),
+            ("Post-norm, 6 layers", {"norm": "post", "n_layers": 6, "warmup": 0, "lr": 0.01}),
+            ("Post-norm, 2 layers", {"norm": "post", "n_layers": 2, "warmup": 0, "lr": 0.01}),
         ),
         "Digits right",
         ("Your own eight digits", "Eight digits", "31415926"),
@@ -153,7 +153,7 @@ TASKS: dict[str, Task] = {
             "n_layers": Setting("Layers", (1, 2)),
             **COMMON,
         },
-        {"positions": "sinusoidal", "n_layers": 1, "n_heads": 4, "d_model": 64, "lr": 0.003},
+        {"positions": "sinusoidal", "n_layers": 1, "n_heads": 4, "d_model": 64, "lr": 0.01},
         (
             ("None", {"positions": "none"}),
             ("Learned", {"positions": "learned"}),
@@ -161,7 +161,7 @@ TASKS: dict[str, Task] = {
             ("Rotary", {"positions": "rotary"}),
             ("ALiBi", {"positions": "alibi"}),
         ),
-        "Next letters right within 32 positions",
+        "Next letters right beyond position 32",
     ),
     "numbers": Task(
         "Train a translator from nothing",
