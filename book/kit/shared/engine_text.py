@@ -17,13 +17,13 @@ SCRIPTS = (  # in this order; before them stands `math.js`, which pages have too
 
 
 def worker_text() -> str:
-    """The scripts of the worker, joined: a classic script without imports, comments and indents."""
+    """The scripts of the worker, joined: a classic script without imports, made lean."""
     paths = [FOLDER.parent / "math.js", *(FOLDER / f"{name}.js" for name in SCRIPTS)]
     return "".join(lean(path.read_text(encoding="utf-8")) for path in paths)
 
 
 def lean(script: str) -> str:
-    """A script without its indents and the comments that fill whole lines, as readers' lines load it.
+    """A script without its indents and the comments that fill whole lines: it loads faster.
 
     Errors: ValueError for text that goes on in another line, whose indent would be lost.
     """

@@ -50,11 +50,12 @@ void KERNEL(product)(float *out, int out_row, const float *a, int a_row, int a_c
       const int columns = smaller(COLUMNS, m - j);
       pack(b + k * b_row + j * b_column, b_row, b_column, deep, columns);
       const float *from = a + k * a_column;
+      float *to = out + j;
       int i = 0;
-      for (; i + ROWS <= n; i += ROWS)
-        block(ROWS, out + i * out_row + j, out_row, from + i * a_row, a_row, a_column, deep, columns);
-      for (; i < n; i++)
-        block(1, out + i * out_row + j, out_row, from + i * a_row, a_row, a_column, deep, columns);
+      for (; i + ROWS <= n; i += ROWS, from += ROWS * a_row, to += ROWS * out_row)
+        block(ROWS, to, out_row, from, a_row, a_column, deep, columns);
+      for (; i < n; i++, from += a_row, to += out_row)
+        block(1, to, out_row, from, a_row, a_column, deep, columns);
     }
   }
 }
@@ -77,8 +78,8 @@ void KERNEL(relu)(float *restrict out, const float *restrict x, int n) {
   for (int i = 0; i < n; i++) out[i] = x[i] < 0 ? 0 : x[i]; // NaN stays
 }
 
-void KERNEL(relu_backward)(float *restrict dx, const float *restrict dout, const float *restrict out,
-                           int n) {
+void KERNEL(relu_backward)(float *restrict dx, const float *restrict dout,
+                           const float *restrict out, int n) {
   for (int i = 0; i < n; i++) dx[i] += out[i] > 0 ? dout[i] : 0;
 }
 

@@ -3,7 +3,7 @@
 const { plainKernels } = (() => {
   const COLUMNS = 4; // of b that a block of a product takes at once: sums that stay in registers
 
-  /** The kernels over a memory with two views, `floats` and `integers`, which change as it grows. */
+  /** The kernels over a memory with the views `floats` and `integers`, new ones as it grows. */
   function plainKernels(memory) {
     /** out += a b; every matrix has its own step from row to row, a and b from column to column. */
     function product(out, outRow, a, aRow, aColumn, b, bRow, bColumn, n, depth, m) {

@@ -1,8 +1,16 @@
 // Tensors with gradients, in one memory of floats. Each operation computes its result and puts on
 // a tape how gradients go back through it; `backward` runs the tape from its end.
-const { makeEngine } = (() => {
+const { makeEngine, oneOf } = (() => {
   const PAGE = 65536; // bytes: the unit in which a WebAssembly memory grows
   const FIRST_PAGES = 64;
+
+  /** What a map has under a name; a name that it does not have is an error. */
+  function oneOf(map, what, name) {
+    if (!map.has(name)) {
+      throw new Error(`expected ${what} out of ${[...map.keys()].join(", ")}, got ${name}`);
+    }
+    return map.get(name);
+  }
 
   /** All numbers of a run, given out from the bottom up: parameters, then those of one step. */
   class Memory {
@@ -52,7 +60,7 @@ const { makeEngine } = (() => {
     }
   }
 
-  /** A shape and two places in memory: of its numbers and of their gradients (null: it has none). */
+  /** A shape, and two places in memory: of its numbers, and of their gradients or null. */
   class Tensor {
     constructor(memory, shape, at, gradAt) {
       Object.assign(this, { memory, shape, at, gradAt });
@@ -281,7 +289,9 @@ const { makeEngine } = (() => {
      */
     crossEntropy(logits, targets, classes) {
       const rows = logits.size / classes;
-      if (targets.length !== rows) throw new Error(`expected ${rows} targets, got ${targets.length}`);
+      if (targets.length !== rows) {
+        throw new Error(`expected ${rows} targets, got ${targets.length}`);
+      }
       const counted = targets.reduce((n, target) => n + (target >= 0), 0) || 1;
       return this.kernels.cross_entropy(
         logits.gradAt, logits.at, this.integers(targets), rows, classes, 1 / counted,
@@ -321,12 +331,13 @@ const { makeEngine } = (() => {
         const { memory, __heap_base: start, ...kernels } = instance.exports;
         return new Engine({ path: "wasm", kernels, memory: new Memory(memory, start.value) });
       } catch (error) {
-        if (!(error instanceof WebAssembly.CompileError)) throw error; // no SIMD, or a page's policy
+        // No SIMD, or a page whose policy forbids to compile.
+        if (!(error instanceof WebAssembly.CompileError)) throw error;
       }
     }
     const memory = new Memory(new Buffer(), 16); // address 0 means that something is left out
     return new Engine({ path: "plain", kernels: plainKernels(memory), memory });
   }
 
-  return { makeEngine };
+  return { makeEngine, oneOf };
 })();
