@@ -1,6 +1,6 @@
 """The engine of the laboratories as a page or a notebook's front end gets it: one text, one binary.
 
-The scripts in `engine/` are joined in their order into the text of a worker. The build makes a
+The scripts in `engine/`, one after the other, are the text of a worker. The build makes a
 script of it for the pages (`_static/widgets/engine.js`), which none loads before a reader asks; a
 kernel sends the same text. Only Python's own library is used here, since building needs no other.
 """
@@ -17,7 +17,7 @@ SCRIPTS = (  # in this order; before them stands `math.js`, which pages have too
 
 
 def worker_text() -> str:
-    """The scripts of the worker, joined: a classic script without imports, made lean."""
+    """The scripts of the worker as one: a classic script without imports, made lean."""
     paths = [FOLDER.parent / "math.js", *(FOLDER / f"{name}.js" for name in SCRIPTS)]
     return "".join(lean(path.read_text(encoding="utf-8")) for path in paths)
 
