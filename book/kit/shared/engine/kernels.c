@@ -78,9 +78,9 @@ void KERNEL(relu)(float *restrict out, const float *restrict x, int n) {
   for (int i = 0; i < n; i++) out[i] = x[i] < 0 ? 0 : x[i]; // NaN stays
 }
 
-void KERNEL(relu_backward)(float *restrict dx, const float *restrict dout,
+void KERNEL(relu_backward)(float *restrict dx, const float *restrict dy,
                            const float *restrict out, int n) {
-  for (int i = 0; i < n; i++) dx[i] += out[i] > 0 ? dout[i] : 0;
+  for (int i = 0; i < n; i++) dx[i] += out[i] > 0 ? dy[i] : 0;
 }
 
 // --- softmax ------------------------------------------------------------------------------------
@@ -186,22 +186,22 @@ void KERNEL(layer_norm)(float *restrict out, float *restrict kept, const float *
 }
 
 void KERNEL(layer_norm_backward)(float *restrict dx, float *restrict dgain, float *restrict dbias,
-                                 const float *restrict dout, const float *restrict kept,
+                                 const float *restrict dy, const float *restrict kept,
                                  const float *restrict x, const float *restrict gain, int rows,
                                  int width) {
   ANY_ORDER
-  for (int i = 0; i < rows; i++, dx += width, dout += width, x += width, kept += 2) {
+  for (int i = 0; i < rows; i++, dx += width, dy += width, x += width, kept += 2) {
     const float mean = kept[0], scale = kept[1];
     float sum = 0, along = 0;
     for (int j = 0; j < width; j++) {
-      const float normal = (x[j] - mean) * scale, change = dout[j] * gain[j];
-      dgain[j] += dout[j] * normal;
-      dbias[j] += dout[j];
+      const float normal = (x[j] - mean) * scale, change = dy[j] * gain[j];
+      dgain[j] += dy[j] * normal;
+      dbias[j] += dy[j];
       sum += change;
       along += change * normal;
     }
     for (int j = 0; j < width; j++) {
-      const float normal = (x[j] - mean) * scale, change = dout[j] * gain[j];
+      const float normal = (x[j] - mean) * scale, change = dy[j] * gain[j];
       dx[j] += scale * (change - (sum + along * normal) / width);
     }
   }

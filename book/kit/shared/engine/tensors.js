@@ -140,9 +140,9 @@ const { makeEngine, oneOf } = (() => {
       if (bias) this.kernels.add_rows(out.at, bias.at, x.rows, outputs);
       this.product(values(out), values(x), transposed(values(weight)), x.rows, inputs, outputs);
       this.record(() => {
-        const dout = gradients(out);
-        this.product(gradients(x), dout, values(weight), x.rows, outputs, inputs);
-        this.product(gradients(weight), transposed(dout), values(x), outputs, x.rows, inputs);
+        const dy = gradients(out);
+        this.product(gradients(x), dy, values(weight), x.rows, outputs, inputs);
+        this.product(gradients(weight), transposed(dy), values(x), outputs, x.rows, inputs);
         if (bias) this.kernels.sum_rows(bias.gradAt, out.gradAt, x.rows, outputs);
       });
       return out;
@@ -161,10 +161,10 @@ const { makeEngine, oneOf } = (() => {
         for (let j = 0; j < width; j += 1) to[i * width + j] = from[token * width + j] * factor;
       });
       this.record(() => {
-        const [dout, dtable] = [out.grad, table.grad];
+        const [dy, dtable] = [out.grad, table.grad];
         tokens.forEach((token, i) => {
           for (let j = 0; j < width; j += 1) {
-            dtable[token * width + j] += dout[i * width + j] * factor;
+            dtable[token * width + j] += dy[i * width + j] * factor;
           }
         });
       });
@@ -201,7 +201,7 @@ const { makeEngine, oneOf } = (() => {
       const [, time, width] = x.shape;
       const pairs = width / heads / 2;
       const out = this.zeros(x.shape);
-      // (a + bj) (cos + j sin), to and fro: the gradient turns back.
+      // (a + bj) (cos + j sin): the gradient turns back.
       const turn = (to, from, sign) => {
         for (let i = 0; i < x.size; i += 2) {
           const position = Math.floor(i / width) % time;
@@ -247,10 +247,10 @@ const { makeEngine, oneOf } = (() => {
         matrix(weights.at + map, keys), side(value, value.at), queries, keys, d_v));
       this.record(() => {
         eachHead((map, side) => {
-          const dout = side(output, output.gradAt);
-          this.product(matrix(weights.gradAt + map, keys), dout, transposed(side(value, value.at)),
+          const dy = side(output, output.gradAt);
+          this.product(matrix(weights.gradAt + map, keys), dy, transposed(side(value, value.at)),
             queries, d_v, keys);
-          this.product(side(value, value.gradAt), transposed(matrix(weights.at + map, keys)), dout,
+          this.product(side(value, value.gradAt), transposed(matrix(weights.at + map, keys)), dy,
             keys, queries, d_v);
         });
         kernels.softmax_backward(weights.gradAt, weights.at, weights.rows, keys, scale);
