@@ -57,6 +57,7 @@ def test_without_its_mask_a_model_forgets_how_to_write_once_it_finds_the_next_po
         ({"warmup": 30}, 0.98, 1),
         ({"n_layers": 12, "lr": 0.003}, 0, 0.34),
         ({"n_layers": 12, "lr": 0.003, "warmup": 100}, 0.85, 0.95),
+        ({"norm": "pre", "lr": 0.003}, 0.98, 1),
         ({"norm": "pre", "lr": 0.03}, 0.65, 0.75),
         ({"norm": "pre", "lr": 0.1}, 0, 0.34),
     ],
