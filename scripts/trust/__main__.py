@@ -5,8 +5,9 @@
     make trust ARGS="--seed 7"                          other random inputs
 
 Parts: fuzz (library, loaders, command line), faults (kills, disk, changed files), mutants (of lib)
-and hostile (texts and links). One table at the end; a whole run also writes it, with seed and date,
-to benchmarks/results/trust.json and into benchmarks/README.md. The status is 0 if every bar holds.
+and hostile (texts and links). One table at the end; what was run in its full size is also written,
+with seed and date, to benchmarks/results/trust.json and into the table of benchmarks/README.md. The
+status is 0 if every bar holds.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -157,20 +158,33 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def store(rows: Sequence[Row], o: argparse.Namespace) -> None:
-    """Write the table into the README, between its marks, and all that was found beside it."""
-    day = datetime.now(UTC).date().isoformat()
-    told = {
-        "date": day,
+    """Write these parts' rows, in the place of their former ones, with seed and date into the file
+    of results, and the table of all parts into the README, between its marks.
+    """
+    told = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []
+    run = {
+        "date": datetime.now(UTC).date().isoformat(),
         "seed": o.seed,
         "python": platform.python_version(),
-        "rows": [vars(row) for row in rows],
     }
+    new = {row.part for row in rows}
+    told = [one for one in told if one["part"] not in new] + [vars(row) | run for row in rows]
+    told.sort(key=lambda one: PARTS.index(one["part"]))
     RESULTS.write_text(json.dumps(told, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
     text = README.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    head = f"{day}, seed {o.seed}, Python {platform.python_version()}.\n\n"
-    README.write_text(f"{before}{BEGIN}\n{head}{table(rows)}\n{END}{after}", encoding="utf-8")
+    names = [one.name for one in fields(Row)]
+    kept = [Row(**{name: one[name] for name in names}) for one in told]
+    days = "; ".join(
+        dict.fromkeys(
+            f"{one['part']}: {one['date']}, seed {one['seed']}, Python {one['python']}"
+            for one in told
+        )
+    )
+    minutes = sum(row.seconds for row in kept) / 60
+    head = f"{days}. Together {minutes:.0f} minutes.\n\n"
+    README.write_text(f"{before}{BEGIN}\n{head}{table(kept)}\n{END}{after}", encoding="utf-8")
 
 
 def in_a_child(part: str, arguments: Sequence[str]) -> list[Row]:
@@ -214,10 +228,15 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def whole(o: argparse.Namespace) -> bool:
-    """Whether this is a run whose table is kept: all parts, at least in their full sizes."""
-    sizes = ((o.inputs, INPUTS), (o.kills, KILLS), (o.flips, FLIPS), (o.mutants, MUTANTS))
-    return not o.only and all(given >= least for given, least in sizes)
+def full(part: str, o: argparse.Namespace) -> bool:
+    """Whether this is a run of the part whose rows are kept: at least in its full size."""
+    sizes = {
+        "mutants": [(o.mutants, MUTANTS)],
+        "fuzz": [(o.inputs, INPUTS)],
+        "faults": [(o.kills, KILLS), (o.flips, FLIPS)],
+        "hostile": [],
+    }
+    return all(given >= least for given, least in sizes[part])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -229,8 +248,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for finding in row.findings[:40]:
             print(f"{row.name}: {json.dumps(finding, ensure_ascii=True)[:400]}")
     print(f"\nseed {o.seed}, {(time.monotonic() - started) / 60:.1f} minutes\n\n{table(rows)}")
-    if whole(o):
-        store(rows, o)
+    if kept := [row for row in rows if row.tried and full(row.part, o)]:
+        store(kept, o)
     return int(any(row.against for row in rows))
 
 

@@ -275,3 +275,8 @@ def test_a_stream_has_no_pair_of_that_number(number):
     stream = BatchStream(pairs, vocabulary, vocabulary, batch_size=1)
     with pytest.raises(ValueError, match="expected numbers from 0 to 1, got"):
         stream.batch([number])
+
+
+def test_what_is_no_word_is_shown():
+    with unchecked(), pytest.raises(ValueError, match="expected words, got 3; turn it"):
+        Vocabulary(["a", 3])

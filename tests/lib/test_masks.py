@@ -170,3 +170,8 @@ def test_a_mask_that_does_not_fit_is_told_the_forms_that_do(shape, forms):
 def test_no_mask_has_fewer_than_no_keys():
     with unchecked(), pytest.raises(ValueError, match="n_keys of 0 or more, got -1"):
         padding_mask(torch.tensor([1]), -1)
+
+
+def test_masks_are_made_on_the_device():
+    assert causal_mask(3, 5, device=torch.device("meta")).device.type == "meta"
+    assert window_mask(3, 1, device=torch.device("meta")).device.type == "meta"

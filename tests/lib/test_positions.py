@@ -321,3 +321,7 @@ def test_sizes_below_one_are_refused(make):
         make()
     with pytest.raises(ValueError, match="n_heads of 1 or more, got 0"):
         make_positions("rotary", 4, 0)
+
+
+def test_learned_positions_are_512_unless_told():
+    assert len(make_positions("learned", 6, 3).weight) == 512

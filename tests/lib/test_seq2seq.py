@@ -217,3 +217,8 @@ def test_additive_attention_refuses_what_is_no_query_with_its_keys():
             layer(query, keys)
     with unchecked(), pytest.raises(ValueError, match="expected a boolean mask"):
         layer(torch.randn(2, 3), keys, torch.ones(2, 7))
+
+
+def test_additive_attention_has_one_bias():
+    names = [name for name, _ in AdditiveAttention(3, 5, 2).named_parameters()]
+    assert names == ["query_map.weight", "key_map.weight", "key_map.bias", "score.weight"]

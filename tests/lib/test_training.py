@@ -4,11 +4,13 @@ import itertools
 import math
 import re
 from functools import partial
+from itertools import pairwise
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from tqdm.auto import tqdm
 
 from lib import training
 from lib.data import BOS, EOS, PAD, Batch, Pair, Vocabulary, make_batch, token_batches
@@ -217,16 +219,17 @@ def small_transformer(dropout=0.0, dtype=torch.float64, **sizes):
     return Transformer(Config(len(vocab), len(vocab), dropout=dropout, **chosen)).to(dtype)
 
 
-def unequal_parts():
+def unequal_parts(starts=(0, 2, 9)):
     """Batches of 2, 7 and 23 pairs: their numbers of tokens differ, and so does their padding."""
     pairs, vocab = reversal_task()
-    cuts = [pairs[:2], pairs[2:9], pairs[9:32]]
+    cuts = [pairs[start:stop] for start, stop in pairwise((*starts, 32))]
     return [make_batch(cut, vocab, vocab) for cut in cuts], make_batch(pairs[:32], vocab, vocab)
 
 
+@pytest.mark.parametrize("starts", [(0, 9), (0, 2, 9)])
 @pytest.mark.parametrize("criterion", [token_loss, label_smoothed_loss])
-def test_accumulation_equals_one_big_batch(criterion):
-    parts, whole = unequal_parts()
+def test_accumulation_equals_one_big_batch(criterion, starts):
+    parts, whole = unequal_parts(starts)
     one, other = small_transformer(), small_transformer()
     losses = []
     for model, batches in ((one, parts), (other, [whole])):
@@ -501,3 +504,15 @@ def test_a_loss_that_is_no_number_is_noticed_before_the_end():
             after_update=lambda step, loss: steps.append(step),
         )
     assert steps == list(range(1, 20))
+
+
+def test_the_bar_counts_steps(monkeypatch):
+    told = {}
+
+    def bar(steps, **options):
+        told.update(options)
+        return tqdm(steps, **options)
+
+    monkeypatch.setattr(training, "tqdm", bar)
+    train(Recorder(), [batch()] * 2, 2, 1e-2)
+    assert told == {"initial": 0, "total": 2, "unit": "step"}

@@ -1,5 +1,6 @@
 """The generated task: unique answers, right words, the same pairs from the same seed."""
 
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -9,7 +10,7 @@ import pytest
 
 from lib import translation
 from lib.data import tokenise
-from lib.translation import NUMBERS, translation_pairs
+from lib.translation import NUMBERS, _Item, _sentences, translation_pairs
 
 LOCALES = ["fr", "de", "es", "pt_BR", "ru", "fr_CH"]
 
@@ -240,3 +241,9 @@ def test_as_many_pairs_as_are_allowed(monkeypatch):
     assert (len(train), len(test)) == (7, 3)
     with pytest.raises(ValueError, match="10"):
         translation_pairs(8, 3)
+
+
+def test_every_sentence_that_there_is_can_be_asked_for():
+    kinds = [_Item("one euro", "un euro")], [_Item("two miles", "deux milles")]
+    found = _sentences(2, kinds, 1, random.Random(0), "fr")
+    assert sorted(pair.source for pair in found) == [("one", "euro"), ("two", "miles")]

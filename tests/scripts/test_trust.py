@@ -347,13 +347,23 @@ def test_table_and_file(tmp_path, monkeypatch):
     text = readme.read_text(encoding="utf-8")
     assert "| faults | kills |" in text
     assert "old" not in text
-    assert json.loads(results.read_text(encoding="utf-8"))["seed"] == 3
+    assert [one["seed"] for one in json.loads(results.read_text(encoding="utf-8"))] == [3, 3]
+
+    again = trust.Row("faults", "kills", 50, "as undisturbed 50", 0, 50.0)
+    trust.store([again], trust.options(["--seed", "4", "--only", "faults"]))
+    text = readme.read_text(encoding="utf-8")
+    assert "| faults | kills | 50 | as undisturbed 50 | 0 | 50 |" in text
+    assert "mixed 1" not in text
+    assert "| fuzz | library | 1,234 |" in text
+    assert [one["seed"] for one in json.loads(results.read_text(encoding="utf-8"))] == [3, 4]
 
 
-def test_only_a_whole_run_is_kept():
-    assert trust.whole(trust.options([]))
-    assert not trust.whole(trust.options(["--only", "fuzz"]))
-    assert not trust.whole(trust.options(["--inputs", "2000"]))
+def test_only_a_part_in_its_full_size_is_kept():
+    assert all(trust.full(part, trust.options([])) for part in trust.PARTS)
+    assert trust.full("faults", trust.options(["--inputs", "2000"]))
+    assert not trust.full("fuzz", trust.options(["--inputs", "2000"]))
+    assert not trust.full("faults", trust.options(["--kills", "2"]))
+    assert not trust.full("mutants", trust.options(["--mutants", "20"]))
 
 
 def test_the_readme_has_a_place_for_the_table():
