@@ -28,7 +28,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from kit.shared.replay import Replay
 from tests.browser.conftest import FLAGS
-from tests.browser.test_engine import ENGINE, NAMES, engine_text
+from tests.browser.test_engine import BYTES, ENGINE, NAMES, engine_text
 
 RESULTS = Path(__file__).resolve().parent / "results" / "engine.json"
 BARS = {"neighbours": 1.0, "translator": 2.0}  # of torch's time
@@ -60,8 +60,7 @@ TRANSLATOR = {
     "max_length": 32,
 }
 MAKE = """async ([name, wasm, design, options, batch]) => {
-  const bytes = wasm && Uint8Array.from(atob(wasm), (c) => c.charCodeAt(0)).buffer;
-  const engine = await makeEngine({ wasm: bytes });
+  const engine = await makeEngine({ wasm: bytesOf(wasm) });
   const model = makeModel(engine, design, makeRandom(7));
   const adam = makeAdam(model.parameters, options);
   for (const key of Object.keys(batch)) {
@@ -132,7 +131,9 @@ def measure(page: Page, name: str, design: dict, batch: dict, rounds: int) -> di
         "parameters": sum(p.numel() for p in replay.model.parameters()),
         "milliseconds": {p: round(statistics.median(times), 2) for p, times in found.items()},
         "of_torch": {
-            path: round(statistics.median(a / b for a, b in zip(times, found["torch"], strict=True)), 2)
+            path: round(
+                statistics.median(a / b for a, b in zip(times, found["torch"], strict=True)), 2
+            )
             for path, times in found.items()
             if path != "torch"
         },
@@ -156,7 +157,9 @@ def main() -> None:
         "neighbours": (NEIGHBOURS, neighbours_batch(draw)),
         "translator": (TRANSLATOR, translator_batch(draw)),
     }
-    print("| model | parameters | wasm, ms | plain, ms | torch, ms | wasm/torch | plain/torch | bar |")
+    print(
+        "| model | parameters | wasm, ms | plain, ms | torch, ms | wasm/torch | plain/torch | bar |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     with sync_playwright() as playwright:
         chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
@@ -164,6 +167,7 @@ def main() -> None:
         page = browser.new_page()
         page.goto("about:blank")
         page.evaluate(f"() => {{ {engine_text()}; Object.assign(window, {{ {NAMES} }}); }}")
+        page.evaluate(f"() => {{ window.bytesOf = {BYTES}; }}")
         rows = {name: measure(page, name, *given, rounds) for name, given in models.items()}
         browser.close()
     RESULTS.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")

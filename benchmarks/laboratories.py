@@ -4,8 +4,8 @@
 
 Each run trains in a fresh page of Chromium, as a reader's first run does: with the WebAssembly
 kernels, and probed as often as the panel probes it. Seconds are those that the page's thread
-worked, probes and start included. It writes benchmarks/results/laboratories.json: for each setting and
-seed the accuracy at the end, the mean loss of the last 20 steps and the numbers that the panel
+worked, probes and start included. It writes benchmarks/results/laboratories.json: for each setting
+and seed the accuracy at the end, the mean loss of the last 20 steps and the numbers that the panel
 shows. At the end each setting is held against its bars. With `--plain` the kernels are those in
 JavaScript, and nothing is written.
 """

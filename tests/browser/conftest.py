@@ -45,7 +45,7 @@ MODULE_PAGE = """
   }};
   window.close = await module.render({{ model, el: document.querySelector("#mount") }});
 </script>
-<div id="mount"></div>
+<div class="book-widget" data-module="{name}"><div id="mount"></div></div>
 """
 
 # A policy reports what it refused on the page; the console says it too, in each engine's own words.

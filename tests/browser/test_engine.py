@@ -1,13 +1,14 @@
 """The page's engine against torch, in a real browser, with WebAssembly and without it."""
 
 import base64
+import math
 import random
 from itertools import product
 
 import pytest
 import torch
 
-from kit.shared.replay import Replay
+from kit.shared.replay import SCHEDULES, Replay, make_model
 from tests.paths import BOOK
 
 pytestmark = pytest.mark.browser
@@ -18,9 +19,9 @@ STEPS = 50
 CLOSE = 1e-4
 SEEDS = (7, 8, 9)
 ROWS, TIME, SOURCE_TIME, TARGET_TIME = 3, 5, 7, 11
+BYTES = "(text) => text && Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer"
 TRAIN = """async ([wasm, design, options, batches, seed]) => {
-  const bytes = wasm && Uint8Array.from(atob(wasm), (c) => c.charCodeAt(0)).buffer;
-  const engine = await makeEngine({ wasm: bytes });
+  const engine = await makeEngine({ wasm: bytesOf(wasm) });
   const model = makeModel(engine, design, makeRandom(seed));
   const copy = (of) => model.parameters.map((p) => (
     { name: p.name, shape: p.shape, data: Array.from(p[of]) }));
@@ -60,7 +61,13 @@ def stacks(kind: str, switch: str):
         d_k = {1: 10, 2: 6, 4: 2} if positions == "rotary" else {1: 11, 2: 7, 4: 5}
         sizes = {"d_model": n_heads * d_k[n_heads], "d_ff": 23}
         other = "tied" if switch == "causal" else "shared"
-        design = {"kind": kind, "source_vocab": 13, "n_heads": n_heads, "n_layers": 1 + (n % 5 == 0), **sizes}
+        design = {
+            "kind": kind,
+            "source_vocab": 13,
+            "n_heads": n_heads,
+            "n_layers": 1 + (n % 5 == 0),
+            **sizes,
+        }
         design |= {"norm": norm, "positions": positions, "activation": "relu", "max_length": 19}
         design |= {switch: on, other: n % 3 > 0}
         shared = design.pop("shared", False)
@@ -105,13 +112,20 @@ def batch_of(design: dict, draw: random.Random) -> dict:
 
 
 @pytest.fixture(scope="module")
-def train(browser):
-    """Trains in the page: (wasm or None, design, options, batches, seed) -> what it did."""
+def run(browser):
+    """Runs a function of one argument in a page that has the engine."""
     page = browser.new_page()
     page.goto("about:blank")
     page.evaluate(f"() => {{ {engine_text()}; Object.assign(window, {{ {NAMES} }}); }}")
-    yield lambda *given: page.evaluate(TRAIN, list(given))
+    page.evaluate(f"() => {{ window.bytesOf = {BYTES}; }}")
+    yield page.evaluate
     page.close()
+
+
+@pytest.fixture(scope="module")
+def train(run):
+    """Trains in the page: (wasm or None, design, options, batches, seed) -> what it did."""
+    return lambda *given: run(TRAIN, list(given))
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +164,7 @@ def test_a_run_is_torchs(train, wasm, one_thread, number):
 
 
 def run_beside_torch(train, wasm: str, number: int, seed: int) -> dict[str, float]:
-    """Compare the first step; return how far the losses and the last parameters are from torch's."""
+    """Compare a first step; return how far all losses and the last parameters are from torch's."""
     design, options = DESIGNS[number], OPTIONS[number % len(OPTIONS)]
     draw = random.Random(seed)
     batches = [batch_of(design, draw) for _ in range(STEPS)]
@@ -190,3 +204,214 @@ def assert_maps(got: list[dict], replay: Replay, batch: dict) -> None:
         torch.testing.assert_close(
             torch.tensor(found["data"]).view(shape), wanted, rtol=1e-3, atol=1e-3
         )
+
+
+# --- parts --------------------------------------------------------------------------------------
+
+PATHS = ["wasm", "plain"]
+READER, STACK = DESIGNS[1], DESIGNS[6]
+TOKENS = {"rows": 2, "time": 3, "tokens": [1, 2, 3, 4, 5, 6]}
+ADAM = """async ([wasm, options, first, gradients]) => {
+  const engine = await makeEngine({ wasm: bytesOf(wasm) });
+  const x = engine.parameter("x", [first.length], () => 0);
+  engine.keepParameters([x]);
+  x.data.set(first);
+  const adam = makeAdam([x], options);
+  const steps = gradients.map((gradient, n) => { x.grad.set(gradient); return adam.step(n); });
+  return { x: Array.from(x.data), steps };
+}"""
+REFUSED = """async ([wasm, design, options, batch]) => {
+  try {
+    const model = makeModel(await makeEngine({ wasm: bytesOf(wasm) }), design, makeRandom(1));
+    makeAdam(model.parameters, options);
+    model.learn(batch);
+    return "nothing";
+  } catch (error) { return error.message; }
+}"""
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "options", [{"clip": 0.5}, {"clip": None}, {"betas": [0.8, 0.98], "eps": 1e-5}]
+)
+def test_adam_is_torchs(run, wasm, path, options):
+    """From given gradients, large and small, with torch's own eps unless another is given."""
+    options = {"steps": 41, "lr": 1e-2, "schedule": "constant", "warmup": 0} | options
+    generator = torch.Generator().manual_seed(3)
+    first = torch.randn(101, generator=generator)
+    sizes = 10 ** torch.linspace(-9, 1, 101)
+    gradients = torch.randn(41, 101, generator=generator) * sizes
+    x = torch.nn.Parameter(first.clone())
+    betas, eps = options.get("betas", (0.9, 0.999)), options.get("eps", 1e-8)
+    adam = torch.optim.Adam([x], lr=1e-2, betas=tuple(betas), eps=eps)
+    norms = []
+    for gradient in gradients:
+        x.grad = gradient.clone()
+        clip = options.get("clip")
+        norms.append(torch.nn.utils.clip_grad_norm_([x], clip or torch.inf).item())
+        adam.step()
+    given = wasm if path == "wasm" else None
+    got = run(ADAM, [given, options, first.tolist(), gradients.tolist()])
+    torch.testing.assert_close(torch.tensor(got["x"]), x.detach(), rtol=1e-5, atol=1e-6)
+    assert [step["norm"] for step in got["steps"]] == pytest.approx(norms, rel=1e-5)
+    assert {step["lr"] for step in got["steps"]} == {1e-2}
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
+def test_the_schedules_are_those_of_replay(run, schedule):
+    options = {"steps": 23, "lr": 1.0, "schedule": schedule, "warmup": 5}
+    got = run(ADAM, [None, options, [1.0], [[1.0]] * 23])
+    factor = SCHEDULES[schedule](23, 5)
+    assert [s["lr"] for s in got["steps"]] == pytest.approx([factor(n) for n in range(23)])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_same_seed_gives_the_same_run(run, train, wasm, path):
+    given = wasm if path == "wasm" else None
+    batches = [batch_of(STACK, random.Random(1)) for _ in range(5)]
+    first, again = (train(given, STACK, OPTIONS[0], batches, 5) for _ in range(2))
+    assert first == again
+    assert train(given, STACK, OPTIONS[0], batches, 6)["last"] != first["last"]
+
+
+def test_memory_grows_and_parameters_stay(run, wasm):
+    """A batch beyond the first room: the buffer is another one, the numbers are the same."""
+    got = run(
+        """async ([wasm, design]) => {
+          const found = [];
+          for (const given of [bytesOf(wasm), null]) {
+            const engine = await makeEngine({ wasm: given });
+            const model = makeModel(engine, design, makeRandom(1));
+            const [before, room] = [model.save(), engine.memory.floats.length];
+            const tokens = new Int32Array(5 * 5000).map((_, i) => i % 13);
+            const small = { tokens: tokens.slice(0, 15), rows: 3, time: 5 };
+            const { logits } = model.read(small);
+            const targets = new Int32Array(tokens.length * 2).map((_, i) => i % 5);
+            const { loss } = model.learn({ tokens, rows: 5000, time: 5, targets });
+            const same = (a, b) => a.every((x, i) => x === b[i]);
+            const grown = engine.memory.floats.length > room;
+            const kept = same(before, model.save()) && same(logits, model.read(small).logits);
+            model.load(before.map((x) => 2 * x));
+            const loaded = model.parameters[0].data[3] === 2 * before[3];
+            found.push({ grown, kept, loaded, loss });
+          }
+          return found;
+        }""",
+        [wasm, READER],
+    )
+    for one in got:
+        assert one["grown"]
+        assert one["kept"]
+        assert one["loaded"]
+    assert got[0]["loss"] == pytest.approx(got[1]["loss"], rel=1e-5)
+
+
+def test_bytes_that_are_no_module_give_the_plain_path(run):
+    assert run("async () => (await makeEngine({ wasm: new ArrayBuffer(8) })).path") == "plain"
+    assert run("async () => (await makeEngine()).path") == "plain"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_source_of_padding_alone_is_torchs(train, wasm, path):
+    design = DESIGNS[-1]
+    batch = batch_of(design, random.Random(2)) | {"source_lengths": [0, 7, 3]}
+    got = train(wasm if path == "wasm" else None, design, OPTIONS[1], [batch] * 2, 5)
+    replay = Replay(design, OPTIONS[1], got["first"])
+    assert got["losses"] == pytest.approx(replay.run([batch] * 2), rel=1e-5)
+    cross = {m["name"]: m["data"] for m in got["maps"]}["decoder.layers.0.cross_attention"]
+    assert not any(cross[: len(cross) // ROWS])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_rate_too_high_gives_large_losses_or_nan_and_no_error(train, wasm, path):
+    batches = [batch_of(READER, random.Random(n)) for n in range(5)]
+    given = wasm if path == "wasm" else None
+    options = {"steps": 5, "lr": 1e3, "schedule": "constant"}
+    got = train(given, READER, options, batches, 5)
+    losses = got["losses"]
+    expected = Replay(READER, options, got["first"]).run(batches)
+    assert losses[1] > 100  # the right class has a probability that no float holds
+    assert losses[1] == pytest.approx(expected[1], rel=1e-2)
+    worse = options | {"lr": 1e30}
+    assert any(not math.isfinite(x) for x in train(given, READER, worse, batches, 5)["losses"])
+
+
+@pytest.mark.parametrize(
+    ("design", "options", "batch", "message"),
+    [
+        ({"kind": "writer"}, {}, {}, "expected a kind out of reader, one_stack, translator"),
+        ({"d_k": 2.5}, {}, {}, "multiple of n_heads"),
+        ({}, {"schedule": "step"}, {}, "expected a schedule out of constant, linear, cosine"),
+        ({}, {"warmup": 50}, {}, "expected fewer steps of warm-up than 50, got 50"),
+        ({}, {}, {"tokens": [1, 2, 3, 4, 5, 13]}, "expected tokens from 0 to 12, got 13"),
+        ({}, {}, {"tokens": [1, 2, 3, 4, 5, -1]}, "expected tokens from 0 to 12, got -1"),
+        ({}, {}, {"targets": [1]}, "expected 12 targets, got 1"),
+        ({"length": 2}, {}, {}, "expected at most 2 positions, got 3"),
+    ],
+)
+def test_what_is_wrong_is_named(run, wasm, design, options, batch, message):
+    given = [READER | design, OPTIONS[0] | options, TOKENS | {"targets": [0] * 12} | batch]
+    assert message in run(REFUSED, [wasm, *given])
+    stack = STACK | {"positions": "rotary", "d_model": 7}
+    assert "even d_k" in run(REFUSED, [None, stack, OPTIONS[0], TOKENS])
+    stack = STACK | {"positions": "spiral"}
+    assert "positions out of none, sinusoidal" in run(REFUSED, [None, stack, OPTIONS[0], TOKENS])
+
+
+def test_random_numbers(run):
+    got = run(
+        """() => {
+          const make = () => {
+            const r = makeRandom(11);
+            return { normal: Array.from({ length: 20001 }, r.normal),
+              whole: Array.from({ length: 7000 }, () => r.integer(7)),
+              mixed: r.shuffle([..."abcdefghijk"]), some: r.sample([..."abcdefghijk"], 5),
+              uniform: r.uniform() };
+          };
+          return [make(), make(), makeRandom(12).normal()];
+        }"""
+    )
+    first, again, other = got
+    assert first == again
+    assert other != first["normal"][0]
+    normal = torch.tensor(first["normal"], dtype=torch.float64)
+    assert abs(normal.mean()) < 0.03
+    assert abs(normal.std() - 1) < 0.03
+    assert abs((normal**4).mean() - 3) < 0.2
+    assert abs(torch.corrcoef(normal[:20000].view(-1, 2).T)[0, 1]) < 0.03
+    counts = torch.tensor(first["whole"]).bincount(minlength=7)
+    assert len(counts) == 7
+    assert (counts - 1000).abs().max() < 150
+    assert sorted(first["mixed"]) == list("abcdefghijk") != first["mixed"]
+    assert len(set(first["some"])) == 5
+    assert 0 <= first["uniform"] < 1
+
+
+def test_normal_numbers_need_no_logarithm_of_the_browsers(run):
+    """Their logarithm is exact to a float64's rounding, so the method is the polar one."""
+    assert run(
+        "() => { const log = Math.log; Math.log = null; try { return makeRandom(3).normal(); }"
+        " finally { Math.log = log; } }"
+    ) == run("() => makeRandom(3).normal()")
+
+
+@pytest.mark.parametrize("number", [0, 1, 6, 8, 26, 27])
+def test_first_parameters_are_spread_as_the_librarys(train, number):
+    """Each parameter's mean and spread, over some seeds of both."""
+    design = DESIGNS[number]
+    ours: dict[str, list[torch.Tensor]] = {}
+    theirs: dict[str, list[torch.Tensor]] = {}
+    torch.manual_seed(number)
+    for seed in range(20):
+        batches = [batch_of(design, random.Random(1))]
+        for one in train(None, design, OPTIONS[0], batches, seed)["first"]:
+            ours.setdefault(one["name"], []).append(torch.tensor(one["data"], dtype=torch.float32))
+        for name, parameter in make_model(design).named_parameters():
+            theirs.setdefault(name, []).append(parameter.detach().flatten())
+    assert ours.keys() == theirs.keys()
+    for name, numbers in ours.items():
+        mine, other = torch.cat(numbers), torch.cat(theirs[name])
+        assert len(mine) == len(other)
+        spread, n = other.std(), len(other)
+        assert abs(mine.mean() - other.mean()) <= 6 * spread / n**0.5, name
+        assert abs(mine.std() - spread) <= 6 * spread / n**0.5, name

@@ -29,9 +29,8 @@ def exam(page: LaboratoryPage, task: str, shift: int = 0, **changes) -> dict:
 
 
 def trained_on(page: LaboratoryPage, task: str, batches: int = 60, **changes) -> list[dict]:
-    body = (
-        MAKE + "return Array.from({ length: batches }, (_, step) => work.batch(makeRandom(step)));"
-    )
+    drawn = "Array.from({ length: batches }, (_, step) => work.batch(makeRandom(step)))"
+    body = f"{MAKE} return {drawn};"
     return page.run(body, task=task, settings=SMALL[task] | changes, batches=batches)
 
 
@@ -369,7 +368,8 @@ def test_every_stretch_of_a_long_window_is_judged_by_itself(page):
       const short = (batch) => {{ // right up to position 48, and never again
         const {{ logits, maps }} = read(batch);
         const classes = work.design.source_vocab;
-        logits.forEach((_, i) => {{ if (Math.floor(i / classes) % batch.time >= 48) logits[i] *= -1; }});
+        const late = (i) => Math.floor(i / classes) % batch.time >= 48;
+        logits.forEach((_, i) => {{ if (late(i)) logits[i] *= -1; }});
         return {{ logits, maps }};
       }};
       return work.probe(short);"""

@@ -1,4 +1,4 @@
-"""One run of a laboratory: the same for the same seed, repeated by torch, stopped where it diverges."""
+"""One run of a laboratory: fixed by its seed, repeated by torch, stopped where it diverges."""
 
 from collections.abc import Iterator
 
@@ -148,3 +148,18 @@ def test_heads_divide_the_work_and_one_head_fails(page):
             if sum(row[(i + step) % 12] for i, row in enumerate(rows)) / 12 > 0.7:
                 sides.add(side)
     assert sides == {"left", "right"}
+
+
+@pytest.mark.parametrize(
+    ("lr", "says"),
+    [
+        (1e-2, None),
+        (1e-3, None),
+        (0.1, "At a rate of 0.1 these small models hardly learn: each step goes too far."),
+        (3e-4, "by at most about 0.06 in this run, which may be too little to learn the task."),
+    ],
+)
+def test_rates_that_will_hardly_do_are_noted(page, lr, says):
+    body = "const run = await start(task, settings); return run.note;"
+    note = page.run(body, task="neighbours", settings=SMALL["neighbours"] | {"lr": lr})
+    assert note is None if says is None else note.endswith(says)

@@ -1,4 +1,4 @@
-"""Six small Transformers to train in the page: their tasks, their settings, and the button for torch.
+"""Six small Transformers to train in the page: tasks, settings, and the same steps by torch.
 
 What a setting may be stands here once: the page gets it as data. The page trains in a worker, with
 the engine in `engine/`, which it loads when a reader first presses Train.
@@ -52,14 +52,19 @@ class Task(NamedTuple):
 HEADS = Setting("Heads", (1, 2, 3, 4))
 WIDTH = Setting("d_model", (16, 32, 64))
 LAYERS = Setting("Layers", (1, 2, 3))
-RATE = Setting("Learning rate", (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1))
+RATE = Setting("Learning rate", (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0))
 COMMON = {"n_heads": HEADS, "d_model": WIDTH, "lr": RATE}
+
+
+def _depth(norm: str, n_layers: int, warmup: int = 0, lr: float = 0.01) -> dict[str, Any]:
+    return {"norm": norm, "n_layers": n_layers, "warmup": warmup, "lr": lr}
+
 
 TASKS: dict[str, Task] = {
     "order": Task(
         "Does the model know the order of the words?",
-        "An encoder names the role of each word (who, act, whom) in sentences of three words. It is "
-        "tested on sentences that it was not trained on, each with its nouns swapped too.",
+        "An encoder names the role of each word (who, act, whom) in sentences of three words. It "
+        "is tested on sentences that it was not trained on, each with its nouns swapped too.",
         {
             "positions": Setting("Positions", ("none", "learned")),
             "causal": Setting("Causal mask", (False, True)),
@@ -83,8 +88,8 @@ TASKS: dict[str, Task] = {
     ),
     "neighbours": Task(
         "How many heads for two neighbours?",
-        "Twelve digits stand on a ring. One attention layer with a linear layer behind it names, at "
-        "each position, the digit on the left and the digit on the right.",
+        "Twelve digits stand on a ring. One attention layer with a linear layer behind it names, "
+        "at each position, the digit on the left and the digit on the right.",
         {
             "n_heads": Setting("Heads", (1, 2, 4, 8)),
             "d_model": WIDTH,
@@ -99,6 +104,7 @@ TASKS: dict[str, Task] = {
             ("4 heads", {"n_heads": 4, "d_k": 8}),
         ),
         "Both neighbours right",
+        ("Your own ring of twelve digits", "Twelve digits", "314159265358"),
     ),
     "future": Task(
         "A language model that sees the future",
@@ -123,27 +129,30 @@ TASKS: dict[str, Task] = {
     ),
     "depth": Task(
         "How deep can it be?",
-        "A stack of layers writes eight digits backwards. A shallow stack learns that at once. How "
-        "deep can it be, with the norm before each sub-layer or after the sum?",
+        "A stack of layers sorts eight digits by size. A shallow stack learns that in a few "
+        "seconds. How deep can it be, with the norm before each sub-layer or after the sum?",
         {
             "norm": Setting("Norm", ("pre", "post"), {"pre": "pre-norm", "post": "post-norm"}),
             "n_layers": Setting("Layers", (1, 2, 4, 6, 8, 12)),
             "warmup": Setting("Warm-up steps", (0, 30, 100, 200)),
             **COMMON,
         },
-        {"norm": "pre", "n_layers": 6, "warmup": 0, "n_heads": 4, "d_model": 32, "lr": 0.003},
+        {"norm": "post", "n_layers": 2, "warmup": 0, "n_heads": 4, "d_model": 32, "lr": 0.01},
         (
-            ("Pre-norm, 6 layers", {"norm": "pre", "n_layers": 6, "warmup": 0, "lr": 0.003}),
-            ("Post-norm, 6 layers", {"norm": "post", "n_layers": 6, "warmup": 0, "lr": 0.003}),
-            ("Post-norm, 2 layers", {"norm": "post", "n_layers": 2, "warmup": 0, "lr": 0.003}),
+            ("Post-norm, 2 layers", _depth("post", 2)),
+            ("Post-norm, 6 layers", _depth("post", 6)),
+            ("Pre-norm, 6 layers", _depth("pre", 6)),
+            ("Post-norm, 6 layers, warm-up", _depth("post", 6, warmup=100)),
+            ("Post-norm, 6 layers, smaller rate", _depth("post", 6, lr=0.003)),
+            ("Pre-norm, 12 layers", _depth("pre", 12)),
         ),
         "Digits right",
         ("Your own eight digits", "Eight digits", "31415926"),
     ),
     "longer": Task(
         "Trained short, read long",
-        "A language model learns to predict the next letter in windows of 32 letters. Then it reads "
-        "windows of 128: how good is it at positions that it has never seen?",
+        "A language model learns to predict the next letter in windows of 32 letters. Then it "
+        "reads windows of 128: how good is it at positions that it has never seen?",
         {
             "positions": Setting(
                 "Positions",
@@ -153,7 +162,7 @@ TASKS: dict[str, Task] = {
             "n_layers": Setting("Layers", (1, 2)),
             **COMMON,
         },
-        {"positions": "sinusoidal", "n_layers": 1, "n_heads": 4, "d_model": 64, "lr": 0.003},
+        {"positions": "sinusoidal", "n_layers": 1, "n_heads": 4, "d_model": 64, "lr": 0.01},
         (
             ("None", {"positions": "none"}),
             ("Learned", {"positions": "learned"}),
@@ -161,14 +170,14 @@ TASKS: dict[str, Task] = {
             ("Rotary", {"positions": "rotary"}),
             ("ALiBi", {"positions": "alibi"}),
         ),
-        "Next letters right within 32 positions",
+        "Next letters right beyond position 32",
     ),
     "numbers": Task(
         "Train a translator from nothing",
-        "A Transformer learns to write numbers in English words. It is tested on numbers that it was "
-        "not trained on, and translates yours as it learns.",
+        "A Transformer learns to write numbers in English words. It is tested on numbers that it "
+        "was not trained on, and translates yours as it learns.",
         {"longest": Setting("Most digits", (2, 3, 4, 6)), "n_layers": LAYERS, **COMMON},
-        {"longest": 3, "n_layers": 1, "n_heads": 4, "d_model": 32, "lr": 0.003},
+        {"longest": 4, "n_layers": 1, "n_heads": 4, "d_model": 32, "lr": 0.003},
         (
             ("Up to 999", {"longest": 3}),
             ("Up to 9999", {"longest": 4}),
@@ -221,8 +230,11 @@ class Laboratory(BookWidget):
             if name not in found.settings:
                 if not self.has_trait(name):
                     raise TypeError(f"Laboratory got unexpected arguments: {[name]}")
-                domain.refuse(name, f"a setting of the task {task!r}: {', '.join(found.settings)}",
-                              repr(settings[name]))
+                domain.refuse(
+                    name,
+                    f"a setting of the task {task!r}: {', '.join(found.settings)}",
+                    repr(settings[name]),
+                )
         super().__init__(task=task, about=_about(found), **found.start | settings, seed=seed)
         self.on_msg(self._answer)
 
@@ -236,7 +248,9 @@ class Laboratory(BookWidget):
         return {name: getattr(self, name) for name in TASKS[self.task].settings}
 
     def summary(self) -> str:
-        words = [f"{name} {value}" for name, value in (self.settings() | {"seed": self.seed}).items()]
+        words = [
+            f"{name} {value}" for name, value in (self.settings() | {"seed": self.seed}).items()
+        ]
         return f"Laboratory: {self.task}, {', '.join(words)}"
 
     def static_html(self) -> str:

@@ -5,6 +5,7 @@ to, and a training that takes the same steps, so that both can be compared numbe
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -18,10 +19,7 @@ from lib.positions import Learned, Positions
 from lib.training import Schedule, cosine, warm_up
 from lib.transformer import Config, OneStack, Transformer
 
-CONFIGURED = (
-    "source_vocab target_vocab d_model n_heads d_ff n_layers norm positions activation tied "
-    "max_length"
-).split()
+CONFIGURED = {field.name for field in fields(Config)} - {"dropout"}
 LEFT_AT_END = 0.01  # of the rate, in a linear schedule
 
 
@@ -48,9 +46,10 @@ class Reader(nn.Module):
         if positions not in ("none", "learned"):
             raise ValueError(f'expected positions "none" or "learned", got {positions!r}')
         self.embedding = nn.Embedding(vocab, d_model)
-        self.positions = (
-            Learned(d_model, max_length=length) if positions == "learned" else Positions()
-        )
+        self.positions = Positions()
+        if positions == "learned":
+            self.positions = Learned(d_model, max_length=length)
+            nn.init.normal_(self.positions.weight)  # as the tokens
         self.attention = MultiHeadAttention(d_model, n_heads, d_k=d_k, d_v=d_k)
         self.output = nn.Linear(d_model, outputs * classes)
         self.sizes = (outputs, classes)
@@ -71,11 +70,11 @@ def make_model(design: Mapping[str, Any]) -> nn.Module:
     kind = design["kind"]
     if kind == "reader":
         return Reader(**{name: value for name, value in design.items() if name != "kind"})
-    fields = {name: design[name] for name in CONFIGURED if name in design}
+    given = {name: value for name, value in design.items() if name in CONFIGURED}
     if kind == "one_stack":
-        return OneStack(Config(**fields, dropout=0.0))
+        return OneStack(Config(**given, dropout=0.0))
     if kind == "translator":
-        return Transformer(Config(**fields, dropout=0.0))
+        return Transformer(Config(**given, dropout=0.0))
     raise ValueError(f'expected "reader", "one_stack" or "translator", got {kind!r}')
 
 
@@ -165,7 +164,7 @@ class Replay:
         return attention_maps(self.model, *self.inputs(batch))
 
     def learn(self, batch: Mapping[str, Any]) -> float:
-        """The mean loss over the targets that are not -1; its gradients are then the parameters'."""
+        """The mean loss over the targets that are not -1; the parameters get its gradients."""
         kind = self.design["kind"]
         targets = torch.as_tensor(batch["target_out" if kind == "translator" else "targets"]).long()
         self.optimizer.zero_grad()

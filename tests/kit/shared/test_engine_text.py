@@ -1,4 +1,4 @@
-"""The engine as pages and notebooks load it: all its scripts, and nothing that only readers need."""
+"""The engine as pages and notebooks load it: all its scripts, and nothing for readers alone."""
 
 import base64
 import json
@@ -21,13 +21,17 @@ def test_every_script_of_the_engine_is_in_the_text():
 
 
 def test_comments_and_indents_are_left_out_and_code_stays():
-    script = '// a\nconst f = () => { // b\n  /**\n   * c\n   */\n\n  /* d */\n  return "/* e";\n};\n'
+    script = (
+        '// a\nconst f = () => { // b\n  /**\n   * c\n   */\n\n  /* d */\n  return "/* e";\n};\n'
+    )
     assert lean(script) == 'const f = () => { // b\nreturn "/* e";\n};\n'
     assert lean(lean(script)) == lean(script)
 
 
 def test_text_over_several_lines_is_refused():
-    with pytest.raises(ValueError, match="expected texts that end in their line, got 'const a = `b'"):
+    with pytest.raises(
+        ValueError, match="expected texts that end in their line, got 'const a = `b'"
+    ):
         lean("const a = `b\n  c`;\n")
 
 

@@ -32,7 +32,7 @@ const tasks = (() => {
     tokens: pack(inputs), rows: inputs.length, time: inputs[0].length, targets: pack(targets),
   });
 
-  /** The maps of the first row of a batch; label says what stands beside them, by the layer's name. */
+  /** The maps of a batch of one row; label: from a layer's name, what stands beside its maps. */
   function mapsOf(read, batch, label) {
     return read(batch, { maps: true }).maps.map((map) => ({ ...map, ...label(map.name) }));
   }
@@ -47,14 +47,16 @@ const tasks = (() => {
   /** What a reader typed, cut into tokens that the model knows, or an error for the reader. */
   function tokensOf(pieces, vocabulary, known) {
     const stranger = pieces.find((piece) => !vocabulary.has(piece));
-    if (stranger !== undefined) return { error: `The model does not know “${stranger}”. It knows ${known}.` };
+    if (stranger !== undefined) {
+      return { error: `The model does not know “${stranger}”. It knows ${known}.` };
+    }
     return { ids: pieces.map((piece) => vocabulary.get(piece)) };
   }
 
   const wordsIn = (text) => text.toLowerCase().replaceAll(".", " . ").split(/\s+/).filter(Boolean);
   const listed = (words) => `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`;
 
-  // --- tasks in which each position gets its answers ------------------------------------------------
+  // --- tasks in which each position gets its answers -------------------------------------------
 
   /**
    * draw(random) -> {input, answer}, lists of numbers; answer has `outputs` for each position.
@@ -62,7 +64,8 @@ const tasks = (() => {
    * parse(text) -> {ids} or {error}; solve(ids) -> answer, or null where there is none.
    */
   function labelling({
-    design, options, rows, draw, tested, shown, classes, outputs = 1, token, write, parse, solve, numbers,
+    design, options, rows, draw, tested, shown, classes, outputs = 1, token, write, parse, solve,
+    numbers,
   }) {
     const positions = (answer) => range(answer.length / outputs, (i) =>
       answer.slice(i * outputs, (i + 1) * outputs));
@@ -127,7 +130,7 @@ const tasks = (() => {
     }
   }
 
-  // Chapter 4: who does what to whom.
+  // order: who does what to whom.
   const NOUNS = ["dog", "man", "cat", "bird", "child", "horse", "cow", "goat"];
   const VERBS = ["bites", "sees", "follows", "likes"];
   const ROLES = ["who", "act", "whom"];
@@ -138,7 +141,8 @@ const tasks = (() => {
     const parts = [number.get("who"), number.get("act"), number.get("whom")];
     const groups = NOUNS.flatMap((one, i) => NOUNS.slice(i + 1).flatMap((other) =>
       VERBS.map((verb) => [`${one} ${verb} ${other}`, `${other} ${verb} ${one}`])));
-    const pairOf = (sentence) => ({ input: wordsIn(sentence).map((word) => number.get(word)), answer: parts });
+    const pairOf = (sentence) =>
+      ({ input: wordsIn(sentence).map((word) => number.get(word)), answer: parts });
     // Both orders of the same words are held out, or none: else the model could have seen one.
     const isTested = ([sentence]) => isHeldOut(sentence, 4);
     const trained = groups.filter((group) => !isTested(group)).flat().map(pairOf);
@@ -155,9 +159,11 @@ const tasks = (() => {
         const pieces = wordsIn(text).filter((word) => word !== ".");
         const found = tokensOf(pieces, knownNumbers, known);
         if (found.error || pieces.length === 3) return found;
-        return { error: `It takes three words, such as “man bites dog”; these are ${pieces.length}.` };
+        const error = `It takes three words, such as “man bites dog”; these are ${pieces.length}.`;
+        return { error };
       },
-      solve: (ids) => (ids.map((id) => (id < NOUNS.length ? "n" : "v")).join("") === "nvn" ? parts : null),
+      solve: (ids) =>
+        (ids.map((id) => (id < NOUNS.length ? "n" : "v")).join("") === "nvn" ? parts : null),
       numbers: (right) => ({
         "verbs right": share(right.filter((_, i) => i % 3 === 1)),
         "nouns right": share(right.filter((_, i) => i % 3 !== 1)),
@@ -165,7 +171,7 @@ const tasks = (() => {
     });
   }
 
-  // Chapter 5: both neighbours of each digit on a ring.
+  // neighbours: both neighbours of each digit on a ring.
   const RING = 12;
 
   function neighbours({ n_heads, d_model, d_k, lr }, random) {
@@ -186,7 +192,7 @@ const tasks = (() => {
     });
   }
 
-  // Chapter 7: eight digits in order of size, by stacks of any depth.
+  // depth: eight digits in order of size, by stacks of any depth.
   const SORTED = 8;
 
   function depth({ norm, n_layers, warmup, n_heads, d_model, lr }, random) {
@@ -209,13 +215,15 @@ const tasks = (() => {
     });
   }
 
-  // --- a small language, for chapters 6 and 8 ---------------------------------------------------------
+  // --- a small language, for two tasks ---------------------------------------------------------
 
   const DETERMINERS = new Map([["the", [0, 1]], ["a", [0]], ["two", [1]]]); // singular 0, plural 1
   const ADJECTIVES = ["small", "old", "red"];
   const FORMS = NOUNS.map((noun) => [noun, { man: "men", child: "children" }[noun] ?? `${noun}s`]);
   const SPOKEN = VERBS.map((verb) => [verb, verb.slice(0, -1)]);
-  const LEXICON = [".", "that", ...DETERMINERS.keys(), ...ADJECTIVES, ...FORMS.flat(), ...SPOKEN.flat()];
+  const LEXICON = [
+    ".", "that", ...DETERMINERS.keys(), ...ADJECTIVES, ...FORMS.flat(), ...SPOKEN.flat(),
+  ];
   const START = { at: "determiner", role: "subject" };
   const LONGEST_SENTENCE = 13; // "the small dogs that see a red cat like the old birds ." with its full stop
   const [ADJECTIVE, CLAUSE] = [0.3, 0.3]; // how often there is one
@@ -226,7 +234,8 @@ const tasks = (() => {
    */
   function following(state) {
     const { at, role, subject } = state;
-    const verbs = (chance, next) => SPOKEN.map((forms) => [forms[subject], chance / SPOKEN.length, next]);
+    const verbs = (chance, next) =>
+      SPOKEN.map((forms) => [forms[subject], chance / SPOKEN.length, next]);
     const object = { at: "determiner", role: "object", subject };
     if (at === "determiner") {
       return [...DETERMINERS].map(([word, counts]) =>
@@ -243,7 +252,9 @@ const tasks = (() => {
         ...FORMS.flatMap((forms) => counts.map((count) => [forms[count], chance, behind(count)])),
       ];
     }
-    if (at === "subject") return [["that", CLAUSE, { at: "clause", subject }], ...verbs(1 - CLAUSE, object)];
+    if (at === "subject") {
+      return [["that", CLAUSE, { at: "clause", subject }], ...verbs(1 - CLAUSE, object)];
+    }
     if (at === "clause") return verbs(1, { ...object, role: "inside" });
     if (at === "verb") return verbs(1, object);
     return [[".", 1, START]];
@@ -284,7 +295,7 @@ const tasks = (() => {
     }
   }
 
-  // Chapter 6: what a language model writes that could see the next word in training.
+  // future: what a language model writes that could see the next word in training.
   function future({ causal, n_layers, n_heads, d_model, lr }, random) {
     const [time, classes, number] = [24, LEXICON.length, numbered(LEXICON)];
     const design = oneStack({ causal, source_vocab: classes, d_model, n_heads, n_layers,
@@ -364,25 +375,30 @@ const tasks = (() => {
       const words = wordsIn(text);
       const { error } = tokensOf(words, number, listed(LEXICON.slice(1)));
       if (error) return { error };
-      if (words.length + 1 >= time) return { error: `It reads at most ${time - 2} words; these are ${words.length}.` };
-      if (words.includes(".")) return { error: "Leave the full stop to the model: it ends the sentence." };
+      if (words.length + 1 >= time) {
+        return { error: `It reads at most ${time - 2} words; these are ${words.length}.` };
+      }
+      if (words.includes(".")) {
+        return { error: "Leave the full stop to the model: it ends the sentence." };
+      }
       const [written] = write(read, [words], makeRandom(seed));
       const fits = acceptedWords(words) === words.length;
-      return { input: words, output: written.slice(words.length), right: fits ? isSentence(written) : null };
+      const right = fits ? isSentence(written) : null;
+      return { input: words, output: written.slice(words.length), right };
     }
 
     return { design, options: { steps: 400, lr, schedule: "cosine" }, batch, probe, ask };
   }
 
-  // Chapter 8: positions that were never trained.
+  // longer: positions that were never trained.
   const LETTERS = [...new Set(LEXICON.join(""))].sort();
   const CHARACTERS = [" ", ...LETTERS];
 
   function longer({ positions, n_layers, n_heads, d_model, lr }, random) {
     const [trained, longest, stretch, pictured] = [32, 128, 16, 48];
     const [classes, number] = [CHARACTERS.length, numbered(CHARACTERS)];
-    const design = oneStack({ causal: true, source_vocab: classes, d_model, n_heads, n_layers, positions,
-      max_length: longest });
+    const design = oneStack({ causal: true, source_vocab: classes, d_model, n_heads, n_layers,
+      positions, max_length: longest });
 
     /** A window begins anywhere in a sentence. */
     function windowOf(from, time, testing) {
@@ -407,7 +423,8 @@ const tasks = (() => {
     function probe(read) {
       const got = likeliest(read(exam).logits, classes);
       const right = got.map((id, i) => id === exam.targets[i]);
-      const between = (first, end) => share(right.filter((_, i) => i % longest >= first && i % longest < end));
+      const between = (first, end) =>
+        share(right.filter((_, i) => i % longest >= first && i % longest < end));
       const starts = range(longest / stretch, (i) => i * stretch);
       const examples = tested.slice(0, 2).map(({ input, answer }, row) => ({
         input: input.slice(0, 2 * trained).map(shown),
@@ -415,8 +432,9 @@ const tasks = (() => {
         got: got.slice(row * longest, row * longest + 2 * trained).map(shown),
         right: right.slice(row * longest, row * longest + 2 * trained),
       }));
-      const input = tested[0].input.slice(0, pictured); // later letters change nothing in these rows
-      const maps = mapsOf(read, rowsOf([input], [tested[0].answer.slice(0, pictured)]), (name) => ({
+      // Later letters change nothing in the rows of these.
+      const [input, answer] = [tested[0].input, tested[0].answer].map((ids) => ids.slice(0, pictured));
+      const maps = mapsOf(read, rowsOf([input], [answer]), (name) => ({
         name: `layer ${layerNumber(name)}`, rows: input.map(shown), columns: input.map(shown),
       }));
       return { accuracy: between(trained, longest), maps, examples,
@@ -427,7 +445,7 @@ const tasks = (() => {
     return { design, options: { steps: 400, lr, schedule: "cosine" }, batch, probe, ask: null };
   }
 
-  // --- chapter 10: numbers into words --------------------------------------------------------------------
+  // --- numbers into words ----------------------------------------------------------------------
 
   const ONES = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
     + "fifteen sixteen seventeen eighteen nineteen").split(" ");
@@ -486,7 +504,8 @@ const tasks = (() => {
       const texts = list.map(() => [BOS]);
       while (texts[0].length < design.max_length && !texts.every((ids) => ids.includes(EOS))) {
         const target_in = pack(texts, PAD);
-        const batch = { ...from, target_in, target_out: target_in.map(() => -1), target_time: texts[0].length };
+        const target_out = target_in.map(() => -1);
+        const batch = { ...from, target_in, target_out, target_time: texts[0].length };
         const next = likeliest(read(batch).logits, target.length);
         texts.forEach((ids, row) => ids.push(next[(row + 1) * ids.length - 1]));
       }
@@ -505,7 +524,7 @@ const tasks = (() => {
     };
 
     function probe(read) {
-      // A text is written wholly right just if each of its words is the likeliest after the right ones.
+      // A text is written wholly right if each word is the likeliest after the right ones.
       const got = likeliest(read(exam).logits, target.length);
       const whole = tested.map((_, row) => range(exam.target_time, (i) => row * exam.target_time + i)
         .every((i) => exam.target_out[i] < 0 || exam.target_out[i] === got[i]));
@@ -538,7 +557,7 @@ const tasks = (() => {
       if (error) return { error };
       const n = Number(plain);
       if (!plain || String(n).length > MOST) {
-        return { error: `It takes a number of one to ${MOST} digits; the words for more are not in its vocabulary.` };
+        return { error: `It takes a number of one to ${MOST} digits; its vocabulary has no word for more.` };
       }
       const [output] = translate(read, [n]);
       return { input: [...String(n)], output, right: output.join(" ") === inWords(n).join(" ") };
@@ -548,7 +567,7 @@ const tasks = (() => {
     return { design, options: { steps: 500, lr, schedule: "cosine" }, batch, probe, ask };
   }
 
-  // --- settings --------------------------------------------------------------------------------------
+  // --- settings --------------------------------------------------------------------------------
 
   const whole = (least, most) => ({
     fits: (value) => Number.isInteger(value) && value >= least && value <= most,
@@ -581,15 +600,17 @@ const tasks = (() => {
       if (!rule.fits(value)) throw new Error(`expected ${key} to be ${rule.says}, got ${value}`);
     }
     const stranger = Object.keys(settings).find((key) => !Object.hasOwn(task.rules, key));
-    if (stranger) throw new Error(`expected the settings ${Object.keys(task.rules).join(", ")}, got ${stranger} too`);
+    if (stranger) {
+      throw new Error(`expected the settings ${Object.keys(task.rules).join(", ")}, got ${stranger} too`);
+    }
     const { n_heads, d_model, d_k, positions } = settings;
     if (d_k === undefined && d_model % n_heads) {
-      throw new Error(`${n_heads} heads cannot share a d_model of ${d_model} equally. Choose a d_model that is `
-        + `a multiple of the number of heads.`);
+      throw new Error(`${n_heads} heads cannot share a d_model of ${d_model} equally. Choose a d_model `
+        + "that is a multiple of the number of heads.");
     }
     if (positions === "rotary" && (d_model / n_heads) % 2) {
-      throw new Error(`Rotary positions turn pairs of numbers, but each head has ${d_model / n_heads}. Choose `
-        + `fewer heads, or a larger d_model.`);
+      throw new Error(`Rotary positions turn pairs of numbers, but each head has ${d_model / n_heads}. `
+        + "Choose fewer heads, or a larger d_model.");
     }
     return task.make(settings, random);
   }

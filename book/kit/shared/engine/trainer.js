@@ -2,19 +2,29 @@
 const trainer = (() => {
   const [PARAMETERS, TESTED] = [-1, -2]; // beside the steps 0, 1, ...: what else is drawn
   const [WINDOW, TOO_HIGH] = [20, 5];
+  const [SLOW, FAST] = [0.001, 0.1]; // rates at which the laboratories rarely succeed
 
   /** The seed of one part of a run: two numbers, mixed until every bit depends on every other. */
   function mix(seed, part) {
-    let bits = Math.imul(seed ^ Math.imul(part + 3, 0x9e3779b1), 0x85ebca6b); // MurmurHash3's last steps
+    // As MurmurHash3 ends.
+    let bits = Math.imul(seed ^ Math.imul(part + 3, 0x9e3779b1), 0x85ebca6b);
     bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
     bits = Math.imul(bits ^ (bits >>> 16), 0x27d4eb2f);
     return (bits ^ (bits >>> 15)) >>> 0;
   }
 
   function diverged(step, lr, reason) {
-    const message = `Training diverged at step ${step}: ${reason}. The learning rate, ${lr}, is too high `
-      + "here; try a third of it, or a warm-up.";
+    const message = `Training diverged at step ${step}: ${reason}. The learning rate, ${lr}, is too `
+      + "high here; try a third of it, or less.";
     return Object.assign(new Error(message), { name: "Diverged", step });
+  }
+
+  /** What to know of settings that are possible and will hardly do, or null. */
+  function noteOn({ steps, lr }) {
+    if (lr >= FAST) return `At a rate of ${lr} these small models hardly learn: each step goes too far.`;
+    if (lr >= SLOW) return null;
+    return `Adam changes a number by about the rate at each step, and the rate falls to 0: by at most `
+      + `about ${(lr * steps / 2).toPrecision(1)} in this run, which may be too little to learn the task.`;
   }
 
   /** engine: a new one for each run. Throws a sentence for the reader where settings do not fit. */
@@ -41,8 +51,8 @@ const trainer = (() => {
       recent.push(loss);
       if (recent.length > WINDOW) recent.shift();
       if (recent.length === WINDOW && Math.min(...recent) > TOO_HIGH * guess) {
-        throw diverged(taken + 1, lr, `for ${WINDOW} steps the loss was more than ${TOO_HIGH} times that `
-          + `of a guess, ${guess.toFixed(2)}`);
+        throw diverged(taken + 1, lr, `for ${WINDOW} steps the loss was more than ${TOO_HIGH} times `
+          + `that of a guess, ${guess.toFixed(2)}`);
       }
       const { lr: rate } = adam.step(taken);
       taken += 1;
@@ -70,7 +80,7 @@ const trainer = (() => {
     }
 
     return {
-      step, probe, ask, record, steps, parameters: model.count, load: model.load, save: model.save,
+      step, probe, ask, record, steps, note: noteOn(work.options), parameters: model.count, load: model.load, save: model.save,
       get done() { return taken === steps; },
     };
   }

@@ -156,11 +156,12 @@ const labResults = (() => {
     const text = h("span");
     const marks = [h("span", { class: "lab-cross", "aria-hidden": "true", text: "✗" }),
       h("span", { class: "bw-hidden", text: " (wrong)" })];
-    const node = h(tag, {}, text, marks);
+    const node = h(tag, {}, text);
     return { node, write(word, wrong) {
       text.textContent = word;
       node.classList.toggle("lab-wrong", wrong);
-      for (const mark of marks) mark.hidden = !wrong;
+      if (wrong) node.append(...marks);
+      else for (const mark of marks) mark.remove();
     } };
   }
 

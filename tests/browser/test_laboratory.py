@@ -1,0 +1,532 @@
+"""The laboratories in a real browser: training, looking back, comparing, and what may go wrong."""
+
+import base64
+import gzip
+import itertools
+import json
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from kit.shared.engine_text import worker_text
+from kit.shared.laboratory import TASKS, Laboratory
+from tests.browser.conftest import Stage
+
+pytestmark = pytest.mark.browser
+PATIENCE = 90_000
+ENDED = "() => / done:|stopped:|✗/.test(document.querySelector('.lab-status').textContent)"
+STEP = re.compile(r"Step (\d+) of (\d+)")
+# The page's tasks that took longer than 50 ms, and how long.
+LONG = """() => {
+  window.long = [];
+  new PerformanceObserver((list) => window.long.push(...list.getEntries().map((e) => e.duration)))
+    .observe({ type: "longtask" });
+}"""
+
+
+def press(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def wait(page: Page, script: str = ENDED, **more) -> str:
+    """Wait for the end of a run, or for something else; return the status line."""
+    page.wait_for_function(script, timeout=PATIENCE, **more)
+    return page.locator(".lab-status").first.inner_text()
+
+
+def trained(page: Page) -> str:
+    press(page, "Train")
+    page.wait_for_function(
+        "() => !/ done:|✗/.test(document.querySelector('.lab-status').textContent)"
+    )
+    return wait(page)
+
+
+def step_of(status: str) -> int:
+    return int(STEP.search(status)[1])
+
+
+def fast(**more) -> Laboratory:
+    """Four heads with small vectors: a run of a second."""
+    return Laboratory("neighbours", n_heads=4, d_k=4, **more)
+
+
+@pytest.mark.parametrize("via", ["http", "file"])
+def test_a_run_from_the_first_press_to_the_end(stage, via):
+    page = stage.show(Laboratory("neighbours", n_heads=4), via=via)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    assert page.locator(".lab-results").is_hidden()
+    assert page.evaluate("() => window.bookEngine === undefined"), "nothing is loaded before"
+    status = trained(page)
+    assert "Step 400 of 400" in status
+    assert "WebAssembly." in status
+    right = int(re.search(r"right (\d+)%", status)[1])
+    assert right > 95
+    scripts = [url for url in asked if not url.startswith("blob:")]
+    assert [url.rsplit("/", 1)[1] for url in scripts] == ["engine.js"]
+    trained(page)
+    assert [url for url in asked if url.endswith("engine.js")] == scripts, "loaded once"
+    # What is seen: a map for each head, with what stands beside it
+    expect(page.locator(".lab-head:visible")).to_have_count(4)
+    sums = page.locator(".lab-head .bw-map").first.evaluate(
+        """(map) => [...map.tBodies[0].rows].map((row) =>
+          [...row.cells].slice(1).reduce((sum, cell) => sum + Number(cell.textContent), 0))"""
+    )
+    assert len(sums) == 12
+    assert all(abs(total - 1) < 0.07 for total in sums), "each row of a softmax, with two digits"
+    expect(page.locator(".lab-examples > li")).to_have_count(3)
+    assert stage.violations(page) == []
+
+
+def test_the_same_seed_gives_the_same_run_and_another_one_does_not(stage):
+    page = stage.show(fast())
+    results = []
+    for seed in ("0", "0", "1"):
+        page.get_by_label("Seed").fill(seed)
+        results.append(re.search(r"loss [^,]*", trained(page))[0])
+    assert results[0] == results[1] != results[2]
+    expect(page.locator(".lab-runs > li")).to_have_count(3)
+
+
+def test_the_scrubber_goes_back_to_the_untrained_model(stage):
+    page = stage.show(fast())
+    trained(page)
+    slider = page.get_by_label("Look back through the run")
+    assert 40 < int(slider.get_attribute("max")) < 90
+    expect(page.locator(".lab-wrong")).to_have_count(0)
+    last = page.locator(".lab-maps").inner_text()
+    slider.press("Home")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(r"^run 1, step 0: \d%$"))
+    wrong = page.locator("td.lab-wrong").first
+    expect(wrong).to_contain_text("✗")
+    expect(wrong).to_contain_text("(wrong)")
+    assert "underline" in wrong.locator("span").first.evaluate(
+        "(node) => getComputedStyle(node).textDecorationLine"
+    )
+    assert page.locator(".lab-maps").inner_text() != last
+    slider.press("End")
+    expect(page.locator(".lab-wrong:visible")).to_have_count(0)
+    assert page.locator(".lab-maps").inner_text() == last
+
+
+def test_pause_one_step_go_on_and_stop(stage):
+    page = stage.show(Laboratory("neighbours", n_heads=8, d_model=64, d_k=32))
+    buttons = {name: page.get_by_role("button", name=name, exact=True) for name in
+               ("Pause", "Go on", "One step", "Stop")}  # fmt: skip
+    expect(buttons["Pause"]).to_have_attribute("aria-disabled", "true")
+    press(page, "One step")
+    wait(page, "() => /paused: Step 1 of/.test(document.querySelector('.lab-status').textContent)")
+    press(page, "One step")
+    wait(page, "() => /paused: Step 2 of/.test(document.querySelector('.lab-status').textContent)")
+    press(page, "Go on")
+    wait(page, "() => /Step \\d\\d+ of/.test(document.querySelector('.lab-status').textContent)")
+    press(page, "Pause")
+    expect(page.locator(".lab-status")).to_contain_text("paused")
+    page.wait_for_timeout(300)  # a slice that was under way has ended
+    before = page.locator(".lab-status").inner_text()
+    page.wait_for_timeout(300)
+    assert page.locator(".lab-status").inner_text() == before
+    assert step_of(before) < 400
+    press(page, "Stop")
+    expect(page.locator(".lab-status")).to_contain_text("stopped")
+    for name in ("Pause", "Stop"):
+        expect(buttons[name]).to_have_attribute("aria-disabled", "true")
+    press(page, "One step")  # begins another run
+    wait(page, "() => /Run 2, paused: Step 1 of/.test("
+         "document.querySelector('.lab-status').textContent)")  # fmt: skip
+
+
+def test_runs_are_compared_by_their_settings(stage):
+    page = stage.show(fast())
+    trained(page)
+    press(page, "1 head")
+    expect(page.locator(".lab-status")).to_contain_text("The settings above have changed since")
+    trained(page)
+    rows = page.locator(".lab-runs > li")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0).locator("strong")).to_have_text(["Heads 4", "d_k 4"])
+    expect(rows.nth(1).locator("strong")).to_have_text(["Heads 1", "d_k 8"])
+    shares = [int(text.rstrip("%")) for text in page.locator(".lab-result").all_inner_texts()]
+    assert shares[0] > 90 > 30 > shares[1]
+    expect(page.locator(".lab-results .bw-lines").first.locator(".bw-end")).to_have_text(["1", "2"])
+    press(page, "Show run 1")
+    expect(page.locator(".lab-head:visible")).to_have_count(4)
+    page.get_by_role("button", name="Use the settings of run 1").click()
+    expect(page.locator("[data-key=n_heads]:checked")).to_have_value("4")
+    press(page, "Remove run 1")
+    expect(rows).to_have_count(1)
+    expect(page.get_by_role("button", name="Remove run 2")).to_be_focused()
+    expect(page.locator(".lab-head:visible")).to_have_count(1)
+    press(page, "Remove run 2")
+    expect(page.locator(".lab-results")).to_be_hidden()
+    expect(page.get_by_role("button", name="Train", exact=True)).to_be_focused()
+
+
+def test_at_most_eight_runs_are_kept(stage):
+    page = stage.show(fast())
+    for k in range(9):
+        press(page, "One step")
+        wait(page, "() => /paused: Step 1 of/.test(document.querySelector('.lab-status')"
+             ".textContent)")  # fmt: skip
+        expect(page.locator(".lab-runs > li")).to_have_count(min(k + 1, 8))
+        press(page, "Stop")
+    names = page.locator(".lab-name").all_inner_texts()
+    assert [name.strip() for name in names] == [f"Run {n}" for n in (2, 3, 4, 5, 6, 7, 8, 1)]
+    assert len(page.workers) == 1
+
+
+def test_one_laboratory_of_a_page_trains_at_a_time(stage):
+    slow = Laboratory("neighbours", n_heads=8, d_model=64, d_k=32)
+    html = slow._repr_mimebundle_()[0]["text/html"]
+    page = stage.show(slow, html=html + html)
+    first, second = page.locator(".bw").all()
+    first.get_by_role("button", name="Train", exact=True).click()
+    expect(first.locator(".lab-status")).to_contain_text("Step", timeout=PATIENCE)
+    second.get_by_role("button", name="Train", exact=True).click()
+    expect(first.locator(".lab-status")).to_contain_text(
+        "Another laboratory of this page has begun a run. Run 1, paused"
+    )
+    expect(second.locator(".lab-status")).to_contain_text("Step", timeout=PATIENCE)
+    first.get_by_role("button", name="Go on", exact=True).click()
+    expect(second.locator(".lab-status")).to_contain_text("paused")
+    expect(first.locator(".lab-status")).not_to_contain_text("Another")
+
+
+def test_impossible_settings_are_explained_before_training(stage):
+    page = stage.show(Laboratory("order", n_heads=3))
+    problem = page.locator(".lab-run .bw-problem")
+    expect(problem).to_have_text(re.compile("^✗ d_model 32 cannot be divided among 3 heads"))
+    expect(page.get_by_role("button", name="Train", exact=True)).to_have_attribute(
+        "aria-disabled", "true"
+    )
+    page.get_by_role("button", name="Train", exact=True).click(force=True)
+    expect(page.locator(".bw > [role=status]")).to_contain_text("cannot be divided")
+    assert page.evaluate("() => window.bookEngine === undefined")
+    assert stage.violations(page) == []
+    page.locator("[data-key=n_heads][value='2']").click()
+    expect(problem).to_be_hidden()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_panel_and_the_engine_agree_on_what_is_impossible(stage, task):
+    """Over all combinations of what a model's size depends on."""
+    names = [n for n in TASKS[task].settings if n in ("n_heads", "d_model", "d_k", "positions")]
+    options = [TASKS[task].settings[name].options for name in names]
+    every = [dict(TASKS[task].start) | dict(zip(names, values, strict=True))
+             for values in itertools.product(*options)]  # fmt: skip
+    page = stage.functions(Laboratory(task), "impossible")
+    said = page.evaluate("(all) => all.map((one) => own.impossible(one) !== null)", every)
+    page.goto("about:blank")  # without a policy
+    page.add_script_tag(content=worker_text())
+    refused = page.evaluate(
+        """async ([task, all]) => {
+          const refused = [];
+          for (const settings of all) {
+            const engine = await makeEngine({ wasm: null });
+            try {
+              trainer.makeRun({ engine, task, settings, seed: 0 });
+              refused.push(false);
+            } catch { refused.push(true); }
+          }
+          return refused;
+        }""",
+        [task, every],
+    )
+    assert said == refused
+    assert False in said
+
+
+def test_a_rate_that_is_too_high_is_caught_and_explained(stage):
+    page = stage.show(Laboratory("neighbours", lr=1.0))
+    status = trained(page)
+    assert status.startswith("✗ Run 1: Training diverged at step ")
+    assert "learning rate, 1, is too high" in status
+    expect(page.locator(".lab-result")).to_have_text("✗ failed")
+    expect(page.locator(".bw > [role=status]")).to_contain_text("diverged")
+    expect(page.locator(".bw-error")).to_be_hidden()
+    trained(page)  # the next run begins afresh
+    assert stage.violations(page) == []
+
+
+def test_the_readers_own_input_is_answered_as_it_trains(stage):
+    page = stage.show(Laboratory("numbers", longest=3))
+    line = page.get_by_label("Your own number")
+    line.fill("342")
+    status = trained(page)
+    answers = page.locator(".lab-answers > li")
+    steps = answers.locator(".lab-after").all_inner_texts()
+    assert steps == [f"step {n}" for n in range(step_of(status), -1, -100)][:6]
+    expect(answers.first).to_contain_text("three hundred and forty two")
+    expect(answers.first).to_contain_text("✓ right")
+    line.fill("618")
+    line.press("Enter")  # answered by the trained model
+    expect(answers).to_have_count(1)
+    expect(answers.first).to_contain_text("six hundred and eighteen")
+    line.fill("<b>no</b>")
+    press(page, "Ask")
+    expect(line).to_have_attribute("aria-invalid", "true")
+    expect(page.locator(".lab-own .bw-problem")).to_contain_text("✗")
+    assert stage.violations(page) == []
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_shows_all_that_it_measures(stage, task):
+    """A few steps of each: nothing is left out, nothing stands out of the frame."""
+    page = stage.show(Laboratory(task), width=390)
+    press(page, "Train")
+    wait(page, "() => /Step [1-9]\\d* of/.test(document.querySelector('.lab-status').textContent)")
+    press(page, "Stop")
+    expect(page.locator(".lab-head .bw-map:visible, .lab-head .bw-raster:visible").first
+           ).to_be_visible()  # fmt: skip
+    expect(page.locator(".lab-examples > li").first).to_be_visible()
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator(".lab-both :is(.bw-bar-value, .lab-numbers dd):visible").count() >= 2
+    assert stage.violations(page) == []
+    layers = page.get_by_label("Layer", exact=True)
+    if layers.is_visible():
+        for value in layers.locator("option").evaluate_all("(all) => all.map((n) => n.value)"):
+            layers.select_option(value)
+    expect(page.locator(".bw-error")).to_be_hidden()
+
+
+def test_a_link_sets_the_settings_and_what_it_may_not_be_is_said(stage):
+    query = "laboratory.n_heads=2&laboratory.d_k=16&laboratory.seed=31&laboratory.lr=0.003"
+    page = stage.show(Laboratory(), query=f"?{query}&laboratory.d_model=17&laboratory.norm=pre")
+    expect(page.locator(".bw-ignored")).to_contain_text("2 settings in the link were ignored")
+    expect(page.locator("[data-key=n_heads]:checked")).to_have_value("2")
+    expect(page.get_by_label("Seed")).to_have_value("31")
+    press(page, "One step")
+    wait(page, "() => /Step 1 of/.test(document.querySelector('.lab-status').textContent)")
+    expect(page.locator(".lab-settings")).to_have_text(
+        "Heads 2d_model 32d_k 16Learning rate 0.003Seed 31"
+    )
+    refused = "{ value: { writeText() { throw 1; } } }"
+    page.evaluate(f"() => Object.defineProperty(navigator, 'clipboard', {refused})")
+    press(page, "Copy link to this state")
+    link = page.get_by_label("Link to this state").input_value()
+    assert sorted(link.partition("?")[2].removesuffix("#laboratory").split("&")) == sorted(
+        query.split("&")
+    )
+
+
+def without(page: Page, stage: Stage, *words: str) -> None:
+    """Open the page again under a policy that lacks these words."""
+    path = stage.folder / "laboratory.html"
+    text = path.read_text(encoding="utf-8")
+    for word in words:
+        assert word in text
+        text = text.replace(word, "")
+    (stage.folder / "laboratory-refused.html").write_text(text, encoding="utf-8")
+    page.goto(f"{stage.address}/laboratory-refused.html")
+    page.wait_for_selector(".bw")
+
+
+def test_without_webassembly_the_plain_path_trains_to_the_same_result(stage):
+    page = stage.show(fast())
+    fastest = trained(page)
+    without(page, stage, "'wasm-unsafe-eval'")
+    status = trained(page)
+    assert "plain JavaScript, as this browser has no WebAssembly" in status
+    assert "Step 400 of 400" in status
+    right = [int(re.search(r"right (\d+)%", text)[1]) for text in (fastest, status)]
+    assert abs(right[0] - right[1]) <= 3
+    stage.used[-1].problems[:] = [p for p in stage.used[-1].problems if "wasm" not in p.lower()]
+
+
+def test_a_refused_worker_is_said_in_place(stage):
+    page = stage.show(fast())
+    without(page, stage, "worker-src blob:;")
+    press(page, "Train")
+    status = wait(page)
+    assert "may not start a worker" in status
+    found = stage.used[-1].problems
+    assert found
+    found[:] = [p for p in found if "worker" not in p.lower()]
+
+
+def test_an_engine_that_does_not_load_is_said_and_asked_for_again(stage):
+    page = stage.show(fast())
+    page.route("**/engine.js", lambda route: route.abort())
+    press(page, "Train")
+    assert "The engine did not load. Try again when you are online." in wait(page)
+    page.unroute("**/engine.js")
+    assert "done" in trained(page)
+    stage.used[-1].problems.clear()  # the console names the file that failed
+
+
+def test_by_keyboard_alone(stage):
+    page = stage.show(Laboratory("neighbours", n_heads=8, d_model=64, d_k=32))
+    reached = []
+    for _ in range(25):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("() => document.activeElement.textContent"))
+        if reached[-1] == "Train":
+            break
+    assert reached[-1] == "Train", reached
+    page.keyboard.press("Enter")
+    wait(page, "() => /Step \\d+ of/.test(document.querySelector('.lab-status').textContent)")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    expect(page.locator(".lab-status")).to_contain_text("paused")
+    toggle = page.get_by_role("button", name="Go on", exact=True)
+    expect(toggle).to_be_focused()
+    page.keyboard.press("Space")
+    expect(page.get_by_role("button", name="Pause", exact=True)).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator(".lab-status")).to_contain_text("stopped")
+
+
+def test_on_a_telephone(phone):
+    page = phone.show(fast())
+    page.get_by_role("button", name="Train", exact=True).tap()
+    wait(page)
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    targets = page.locator(".lab-run .bw-button, .lab-actions .bw-button:visible, .lab-line > *")
+    for box in targets.evaluate_all("(all) => all.map((n) => n.getBoundingClientRect().height)"):
+        assert box >= 44
+    maps = page.locator(".lab-head").evaluate_all(
+        "(all) => all.map((n) => n.getBoundingClientRect().top)"
+    )
+    assert maps[0] == maps[1], "two heads beside each other"
+    cell = page.locator(".lab-head .bw-map td:not(.bw-corner)").nth(5)
+    cell.tap()
+    expect(page.locator(".lab-head .bw-reading").first).to_have_text(cell.get_attribute("title"))
+    assert phone.violations(page) == []
+
+
+def test_the_page_stays_free_while_it_trains(stage):
+    """Drawing takes its time beside a training worker; another process may take some of it too."""
+    page = stage.show(Laboratory("longer", n_heads=4))
+    page.evaluate(LONG)
+    press(page, "Train")
+    wait(page, "() => /Step [5-9]\\d of|Step \\d{3} of/.test("
+         "document.querySelector('.lab-status').textContent)")  # fmt: skip
+    press(page, "Stop")
+    found = page.evaluate("() => window.long")
+    assert sorted(found)[-2:-1] < [150], found
+
+
+def test_a_hidden_tab_loses_nothing(stage):
+    page = stage.show(fast())
+    hide = """(hidden) => {
+      Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    press(page, "Train")
+    wait(page, "() => /Step \\d+ of/.test(document.querySelector('.lab-status').textContent)")
+    page.evaluate(hide, True)
+    page.wait_for_timeout(400)
+    before = page.locator(".lab-status").inner_text()
+    page.wait_for_timeout(400)
+    assert page.locator(".lab-status").inner_text() == before, "nothing is drawn"
+    page.evaluate(hide, False)
+    assert "Step 400 of 400" in wait(page)
+    assert page.locator(".lab-results svg").first.get_by_text("400").count()
+
+
+def test_results_are_announced_and_not_every_step(stage):
+    page = stage.show(fast())
+    page.evaluate("""() => {
+      const status = document.querySelector(".bw > [role=status]");
+      window.said = [];
+      new MutationObserver(() => said.push(status.textContent)).observe(status,
+        { childList: true });
+    }""")
+    trained(page)
+    page.wait_for_function("() => said.at(-1)?.includes('Run 1 is done. Step 400 of 400')")
+    assert len(page.evaluate("() => said")) <= 2
+    assert page.locator(".lab-results [aria-live], .lab-status[role]").count() <= 1
+
+
+def test_reset_forgets_the_runs_and_ends_the_worker(stage):
+    page = stage.show(fast())
+    trained(page)
+    press(page, "Reset")
+    expect(page.locator(".lab-results")).to_be_hidden()
+    page.wait_for_timeout(100)
+    assert page.workers == []
+    trained(page)
+    expect(page.locator(".lab-name")).to_have_text("Run 1")
+
+
+def test_on_paper_stands_the_table(stage):
+    page = stage.show(fast())
+    trained(page)
+    page.emulate_media(media="print")
+    expect(page.locator(".bw")).to_be_hidden()
+    expect(page.locator(".book-widget-static table")).to_be_visible()
+
+
+def with_kernel(page: Page, widget: Laboratory) -> list[dict]:
+    """Let the page's model speak with the widget, as a notebook's front end does."""
+    heard = []
+
+    def kernel(text: str, packed: list[str]) -> str:
+        sent = []
+        widget.send = lambda message, buffers=(): sent.append((message, buffers))
+        content = json.loads(text)
+        heard.append(content)
+        widget._handle_custom_msg(content, [base64.b64decode(one) for one in packed])
+        [(message, buffers)] = sent
+        return json.dumps([message, [base64.b64encode(one).decode() for one in buffers]])
+
+    page.expose_function("kernel", kernel)
+    page.evaluate("""() => {
+      const listeners = new Set();
+      const { on, off } = model;
+      model.on = (event, f) => (event === "msg:custom" ? listeners.add(f) : on(event, f));
+      model.off = (event, f) => (event === "msg:custom" ? listeners.delete(f) : off(event, f));
+      const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+      const text = (buffer) => btoa(Array.from(new Uint8Array(buffer), (b) =>
+        String.fromCharCode(b)).join(""));
+      model.send = async (content, callbacks, buffers = []) => {
+        const answer = await kernel(JSON.stringify(content), buffers.map(text));
+        const [message, found] = JSON.parse(answer);
+        const views = found.map((one) => new DataView(bytes(one).buffer));
+        for (const listener of listeners) listener(message, views);
+      };
+    }""")
+    return heard
+
+
+def test_in_a_notebook_torch_takes_the_same_steps(stage):
+    widget = fast()
+    page = stage.show(widget, via="module", locale="en")  # a page of its own, for its function
+    heard = with_kernel(page, widget)
+    assert "WebAssembly." in trained(page)
+    press(page, "Run it with torch")
+    note = page.locator(".lab-torch .bw-note")
+    expect(note).to_contain_text("torch took the same 400 steps", timeout=PATIENCE)
+    assert [content["wanted"] for content in heard] == ["engine", "torch"]
+    largest = float(re.search(r"differ by at most (\S+) of", note.inner_text())[1])
+    assert largest < 1e-4
+    ends = page.locator(".lab-results .bw-lines").first.locator(".bw-end")
+    expect(ends).to_have_text(["1", "torch"])
+    assert stage.violations(page) == []
+    page.evaluate("() => window.close()")
+    page.wait_for_timeout(100)
+    assert page.workers == []
+
+
+def test_without_a_kernel_nothing_offers_torch(stage):
+    page = stage.show(fast())
+    press(page, "One step")
+    wait(page, "() => /Step 1 of/.test(document.querySelector('.lab-status').textContent)")
+    expect(page.get_by_role("button", name="Run it with torch")).to_have_count(0)
+
+
+def test_a_notebook_without_its_kernel_says_so(stage):
+    page = stage.show(fast(), via="module")
+    press(page, "Train")
+    assert "There is no kernel to ask for the engine" in wait(page)
+
+
+def test_the_engine_and_the_panel_are_light(stage):
+    stage.show(fast())
+    names = ("engine.js", "laboratory.js", "laboratory.css")
+    sizes = {n: len(gzip.compress((stage.folder / "widgets" / n).read_bytes())) for n in names}
+    assert sum(sizes.values()) <= 40_000, sizes
