@@ -41,7 +41,8 @@ FLAGS = [
 def mark(source: Path) -> bytes:
     """The section "source" of a WebAssembly module: the hash of a source and of the flags."""
     name = b"\x06source"
-    digest = hashlib.sha256(source.read_bytes() + " ".join(FLAGS).encode()).digest()
+    text = source.read_text(encoding="utf-8")  # with the same line ends on every system
+    digest = hashlib.sha256((text + " ".join(FLAGS)).encode()).digest()
     return bytes([0, len(name) + len(digest)]) + name + digest
 
 

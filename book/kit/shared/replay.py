@@ -153,7 +153,7 @@ class Replay:
         return (tokens("tokens"),)
 
     def logits(self, batch: Mapping[str, Any]) -> Float[Tensor, "*batch classes"]:
-        """What the model says of a batch of the page.
+        """What the model predicts for a batch of the page.
 
         Shapes: (rows, time, classes), with an axis of outputs before the last for a reader.
         """

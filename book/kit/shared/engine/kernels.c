@@ -50,11 +50,12 @@ void KERNEL(product)(float *out, int out_row, const float *a, int a_row, int a_c
       const int columns = smaller(COLUMNS, m - j);
       pack(b + k * b_row + j * b_column, b_row, b_column, deep, columns);
       const float *from = a + k * a_column;
+      float *to = out + j;
       int i = 0;
-      for (; i + ROWS <= n; i += ROWS)
-        block(ROWS, out + i * out_row + j, out_row, from + i * a_row, a_row, a_column, deep, columns);
-      for (; i < n; i++)
-        block(1, out + i * out_row + j, out_row, from + i * a_row, a_row, a_column, deep, columns);
+      for (; i + ROWS <= n; i += ROWS, from += ROWS * a_row, to += ROWS * out_row)
+        block(ROWS, to, out_row, from, a_row, a_column, deep, columns);
+      for (; i < n; i++, from += a_row, to += out_row)
+        block(1, to, out_row, from, a_row, a_column, deep, columns);
     }
   }
 }
@@ -77,9 +78,9 @@ void KERNEL(relu)(float *restrict out, const float *restrict x, int n) {
   for (int i = 0; i < n; i++) out[i] = x[i] < 0 ? 0 : x[i]; // NaN stays
 }
 
-void KERNEL(relu_backward)(float *restrict dx, const float *restrict dout, const float *restrict out,
-                           int n) {
-  for (int i = 0; i < n; i++) dx[i] += out[i] > 0 ? dout[i] : 0;
+void KERNEL(relu_backward)(float *restrict dx, const float *restrict dy,
+                           const float *restrict out, int n) {
+  for (int i = 0; i < n; i++) dx[i] += out[i] > 0 ? dy[i] : 0;
 }
 
 // --- softmax ------------------------------------------------------------------------------------
@@ -185,22 +186,22 @@ void KERNEL(layer_norm)(float *restrict out, float *restrict kept, const float *
 }
 
 void KERNEL(layer_norm_backward)(float *restrict dx, float *restrict dgain, float *restrict dbias,
-                                 const float *restrict dout, const float *restrict kept,
+                                 const float *restrict dy, const float *restrict kept,
                                  const float *restrict x, const float *restrict gain, int rows,
                                  int width) {
   ANY_ORDER
-  for (int i = 0; i < rows; i++, dx += width, dout += width, x += width, kept += 2) {
+  for (int i = 0; i < rows; i++, dx += width, dy += width, x += width, kept += 2) {
     const float mean = kept[0], scale = kept[1];
     float sum = 0, along = 0;
     for (int j = 0; j < width; j++) {
-      const float normal = (x[j] - mean) * scale, change = dout[j] * gain[j];
-      dgain[j] += dout[j] * normal;
-      dbias[j] += dout[j];
+      const float normal = (x[j] - mean) * scale, change = dy[j] * gain[j];
+      dgain[j] += dy[j] * normal;
+      dbias[j] += dy[j];
       sum += change;
       along += change * normal;
     }
     for (int j = 0; j < width; j++) {
-      const float normal = (x[j] - mean) * scale, change = dout[j] * gain[j];
+      const float normal = (x[j] - mean) * scale, change = dy[j] * gain[j];
       dx[j] += scale * (change - (sum + along * normal) / width);
     }
   }

@@ -170,7 +170,8 @@ const layers = (() => {
       this.w_k = new Linear(scope.in("w_k"), d_model, inside, { xavier: true });
       this.w_v = new Linear(scope.in("w_v"), d_model, inside, { xavier: true });
       this.w_o = new Linear(scope.in("w_o"), inside, d_model, { xavier: true });
-      scope.lists.attention.push({ name: scope.name.replace(".sublayer", "").slice(0, -1), layer: this });
+      const name = scope.name.replace(/(\.sublayer)?\.$/, "");
+      scope.lists.attention.push({ name, layer: this });
     }
 
     /** mask: { causal, lengths }, see the engine's attention. */
@@ -237,10 +238,7 @@ const layers = (() => {
   /** Positions, layers, and a last norm where each layer leaves the sum as it is (pre-norm). */
   class Stack {
     constructor(scope, config, Layer) {
-      const Scheme = SCHEMES.get(config.positions);
-      if (!Scheme) {
-        throw new Error(`expected positions out of ${[...SCHEMES.keys()].join(", ")}, got ${config.positions}`);
-      }
+      const Scheme = oneOf(SCHEMES, "positions", config.positions);
       this.positions = new Scheme(scope.in("positions"), config);
       this.layers = Array.from({ length: config.n_layers }, (_, n) =>
         new Layer(scope.in(`layers.${n}`), config, this.positions));

@@ -16,7 +16,8 @@ const { makeModel } = (() => {
 
     forward({ tokens, rows, time }) {
       const x = this.embedding.forward(tokens, [rows, time]);
-      return this.output.forward(this.attention.forward(this.positions ? this.positions.add(x) : x));
+      const marked = this.positions ? this.positions.add(x) : x;
+      return this.output.forward(this.attention.forward(marked));
     }
   }
 
@@ -72,8 +73,7 @@ const { makeModel } = (() => {
 
   /** A model of this design in an engine of its own, with random numbers for its parameters. */
   function makeModel(engine, design, random) {
-    const Kind = KINDS.get(design.kind);
-    if (!Kind) throw new Error(`expected a kind out of ${[...KINDS.keys()].join(", ")}, got ${design.kind}`);
+    const Kind = oneOf(KINDS, "a kind", design.kind);
     const scope = new Scope(engine, random);
     const net = new Kind(scope, design);
     const { parameters, attention } = scope.lists;
@@ -103,7 +103,9 @@ const { makeModel } = (() => {
     }
 
     function load(numbers) {
-      if (numbers.length !== count) throw new Error(`expected ${count} numbers, got ${numbers.length}`);
+      if (numbers.length !== count) {
+        throw new Error(`expected ${count} numbers, got ${numbers.length}`);
+      }
       all(parameters[0].at).set(numbers);
     }
 

@@ -8,9 +8,10 @@ const { makeAdam } = (() => {
 
   /** The factor on the rate: it rises over `warmup` steps, then falls as its schedule says. */
   function rateFactor({ schedule = "constant", steps, warmup = 0 }) {
-    const fall = SCHEDULES.get(schedule);
-    if (!fall) throw new Error(`expected a schedule out of ${[...SCHEDULES.keys()].join(", ")}, got ${schedule}`);
-    if (warmup >= steps) throw new Error(`expected fewer steps of warm-up than ${steps}, got ${warmup}`);
+    const fall = oneOf(SCHEDULES, "a schedule", schedule);
+    if (warmup >= steps) {
+      throw new Error(`expected fewer steps of warm-up than ${steps}, got ${warmup}`);
+    }
     return (step) => (step < warmup ? (step + 1) / warmup
       : fall(Math.min(1, (step - warmup) / (steps - warmup))));
   }

@@ -3,7 +3,7 @@
 const { plainKernels } = (() => {
   const COLUMNS = 4; // of b that a block of a product takes at once: sums that stay in registers
 
-  /** The kernels over a memory with two views, `floats` and `integers`, which change as it grows. */
+  /** The kernels over a memory with the views `floats` and `integers`, new ones as it grows. */
   function plainKernels(memory) {
     /** out += a b; every matrix has its own step from row to row, a and b from column to column. */
     function product(out, outRow, a, aRow, aColumn, b, bRow, bColumn, n, depth, m) {
@@ -61,10 +61,10 @@ const { plainKernels } = (() => {
       }
     }
 
-    function relu_backward(dx, dout, out, n) {
+    function relu_backward(dx, dy, out, n) {
       const { floats } = memory;
       for (let i = 0; i < n; i += 1) {
-        if (floats[(out >> 2) + i] > 0) floats[(dx >> 2) + i] += floats[(dout >> 2) + i];
+        if (floats[(out >> 2) + i] > 0) floats[(dx >> 2) + i] += floats[(dy >> 2) + i];
       }
     }
 
@@ -132,11 +132,11 @@ const { plainKernels } = (() => {
       }
     }
 
-    function layer_norm_backward(dx, dgain, dbias, dout, kept, x, gain, rows, width) {
+    function layer_norm_backward(dx, dgain, dbias, dy, kept, x, gain, rows, width) {
       const { floats } = memory;
       const [g, dg, db] = [gain >> 2, dgain >> 2, dbias >> 2];
       for (let i = 0; i < rows; i += 1) {
-        const [from, to, d] = [x, dx, dout].map((at) => (at >> 2) + i * width);
+        const [from, to, d] = [x, dx, dy].map((at) => (at >> 2) + i * width);
         const mean = floats[(kept >> 2) + 2 * i];
         const scale = floats[(kept >> 2) + 2 * i + 1];
         let [sum, along] = [0, 0];

@@ -1,8 +1,16 @@
 // Tensors with gradients, in one memory of floats. Each operation computes its result and puts on
 // a tape how gradients go back through it; `backward` runs the tape from its end.
-const { makeEngine } = (() => {
+const { makeEngine, oneOf } = (() => {
   const PAGE = 65536; // bytes: the unit in which a WebAssembly memory grows
   const FIRST_PAGES = 64;
+
+  /** What a map has under a name; a name that it does not have is an error. */
+  function oneOf(map, what, name) {
+    if (!map.has(name)) {
+      throw new Error(`expected ${what} out of ${[...map.keys()].join(", ")}, got ${name}`);
+    }
+    return map.get(name);
+  }
 
   /** All numbers of a run, given out from the bottom up: parameters, then those of one step. */
   class Memory {
@@ -52,7 +60,7 @@ const { makeEngine } = (() => {
     }
   }
 
-  /** A shape and two places in memory: of its numbers and of their gradients (null: it has none). */
+  /** A shape, and two places in memory: of its numbers, and of their gradients or null. */
   class Tensor {
     constructor(memory, shape, at, gradAt) {
       Object.assign(this, { memory, shape, at, gradAt });
@@ -132,9 +140,9 @@ const { makeEngine } = (() => {
       if (bias) this.kernels.add_rows(out.at, bias.at, x.rows, outputs);
       this.product(values(out), values(x), transposed(values(weight)), x.rows, inputs, outputs);
       this.record(() => {
-        const dout = gradients(out);
-        this.product(gradients(x), dout, values(weight), x.rows, outputs, inputs);
-        this.product(gradients(weight), transposed(dout), values(x), outputs, x.rows, inputs);
+        const dy = gradients(out);
+        this.product(gradients(x), dy, values(weight), x.rows, outputs, inputs);
+        this.product(gradients(weight), transposed(dy), values(x), outputs, x.rows, inputs);
         if (bias) this.kernels.sum_rows(bias.gradAt, out.gradAt, x.rows, outputs);
       });
       return out;
@@ -153,10 +161,10 @@ const { makeEngine } = (() => {
         for (let j = 0; j < width; j += 1) to[i * width + j] = from[token * width + j] * factor;
       });
       this.record(() => {
-        const [dout, dtable] = [out.grad, table.grad];
+        const [dy, dtable] = [out.grad, table.grad];
         tokens.forEach((token, i) => {
           for (let j = 0; j < width; j += 1) {
-            dtable[token * width + j] += dout[i * width + j] * factor;
+            dtable[token * width + j] += dy[i * width + j] * factor;
           }
         });
       });
@@ -193,7 +201,7 @@ const { makeEngine } = (() => {
       const [, time, width] = x.shape;
       const pairs = width / heads / 2;
       const out = this.zeros(x.shape);
-      // (a + bj) (cos + j sin), to and fro: the gradient turns back.
+      // (a + bj) (cos + j sin): the gradient turns back.
       const turn = (to, from, sign) => {
         for (let i = 0; i < x.size; i += 2) {
           const position = Math.floor(i / width) % time;
@@ -239,10 +247,10 @@ const { makeEngine } = (() => {
         matrix(weights.at + map, keys), side(value, value.at), queries, keys, d_v));
       this.record(() => {
         eachHead((map, side) => {
-          const dout = side(output, output.gradAt);
-          this.product(matrix(weights.gradAt + map, keys), dout, transposed(side(value, value.at)),
+          const dy = side(output, output.gradAt);
+          this.product(matrix(weights.gradAt + map, keys), dy, transposed(side(value, value.at)),
             queries, d_v, keys);
-          this.product(side(value, value.gradAt), transposed(matrix(weights.at + map, keys)), dout,
+          this.product(side(value, value.gradAt), transposed(matrix(weights.at + map, keys)), dy,
             keys, queries, d_v);
         });
         kernels.softmax_backward(weights.gradAt, weights.at, weights.rows, keys, scale);
@@ -281,7 +289,9 @@ const { makeEngine } = (() => {
      */
     crossEntropy(logits, targets, classes) {
       const rows = logits.size / classes;
-      if (targets.length !== rows) throw new Error(`expected ${rows} targets, got ${targets.length}`);
+      if (targets.length !== rows) {
+        throw new Error(`expected ${rows} targets, got ${targets.length}`);
+      }
       const counted = targets.reduce((n, target) => n + (target >= 0), 0) || 1;
       return this.kernels.cross_entropy(
         logits.gradAt, logits.at, this.integers(targets), rows, classes, 1 / counted,
@@ -321,12 +331,13 @@ const { makeEngine } = (() => {
         const { memory, __heap_base: start, ...kernels } = instance.exports;
         return new Engine({ path: "wasm", kernels, memory: new Memory(memory, start.value) });
       } catch (error) {
-        if (!(error instanceof WebAssembly.CompileError)) throw error; // no SIMD, or a page's policy
+        // No SIMD, or a page whose policy forbids to compile.
+        if (!(error instanceof WebAssembly.CompileError)) throw error;
       }
     }
     const memory = new Memory(new Buffer(), 16); // address 0 means that something is left out
     return new Engine({ path: "plain", kernels: plainKernels(memory), memory });
   }
 
-  return { makeEngine };
+  return { makeEngine, oneOf };
 })();
