@@ -37,7 +37,7 @@ START: dict[str, dict[str, Any]] = {
     "future": {"causal": True, "n_layers": 2, "n_heads": 4, "d_model": 32, "lr": 1e-2},
     "depth": {"norm": "post", "n_layers": 6, "warmup": 0, "n_heads": 4, "d_model": 32, "lr": 1e-2},
     "longer": {"positions": "none", "n_layers": 1, "n_heads": 4, "d_model": 64, "lr": 1e-2},
-    "numbers": {"longest": 4, "n_layers": 1, "n_heads": 4, "d_model": 32, "lr": 3e-3},
+    "numbers": {"longest": 4, "n_layers": 1, "n_heads": 4, "d_model": 32, "lr": 1e-2},
 }
 SECONDS = {"neighbours": 5, "others": 30}
 ACCURACY, LOSS = "accuracy", "loss"
@@ -82,7 +82,8 @@ SETTINGS = (
         {"positions": "rotary"},
         {INSIDE: (0.7, 0.9), NEXT: (0.7, 0.9), FAR: (0, 0.65)},
     ),
-    Setting("longer", "alibi", {"positions": "alibi"}, {INSIDE: (0.7, 0.9), FAR: (0.7, 0.9)}),
+    Setting("longer", "ALiBi", {"positions": "alibi"}, {INSIDE: (0.7, 0.9), FAR: (0.7, 0.9)}),
+    Setting("numbers", "up to 999", {"longest": 3}, {ACCURACY: (0.95, 1)}),
     Setting("numbers", "up to 9999", {}, {ACCURACY: (0.95, 1)}),
     Setting("numbers", "up to 999999", {"longest": 6}, {ACCURACY: (0.95, 1)}),
 )

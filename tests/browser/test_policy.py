@@ -65,10 +65,21 @@ def test_every_page_has_the_policy_first_and_no_handler():
         assert len(bytes_before) < 1000, f"{path}: browsers look no further for its encoding"
 
 
+def test_only_pages_with_a_laboratory_may_train():
+    """In a worker, and in WebAssembly; what else a page may is the same everywhere."""
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        policy = text.partition(META)[2].partition('"')[0]
+        trains = '<div class="book-widget" data-module="laboratory">' in text
+        assert ("'wasm-unsafe-eval'" in policy) is trains, path
+        assert ("worker-src blob:" in policy) is trains, path
+        assert ("worker-src 'none'" in policy) is not trains, path
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_the_policy_holds(page, site, way):
-    page.goto({"http": site, "file": HTML.as_uri()}[way] + "/book/06_masking.html")
-    page.locator(".bw").wait_for()
+    page.goto({"http": site, "file": HTML.as_uri()}[way] + "/book/02_attention_seq2seq.html")
+    page.locator(".bw").first.wait_for()
     harmed, refused = page.evaluate(INJECT)
     assert harmed == 0
     wanted = {"base-uri", "connect-src", "frame-src", "img-src", "object-src", "script-src",

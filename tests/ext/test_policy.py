@@ -63,6 +63,22 @@ def test_no_policy_allows_unnamed_scripts():
     assert [name for name, values in POLICY.items() if "'unsafe-inline'" in values] == ["style-src"]
 
 
+def test_only_a_page_with_a_laboratory_may_train():
+    """It starts a worker from a Blob and compiles WebAssembly; all else is as on other pages."""
+    body = '<div class="book-widget" data-module="{}">'
+    pages = {name: PAGE.replace("<p>", body.format(name) + "<p>") for name in ("laboratory", "map")}
+    policies = {name: policy_of(protect(page)) for name, page in pages.items()}
+    assert policies["map"] == policy_of(protect(PAGE))
+    changed = {n for n, values in policies["map"].items() if policies["laboratory"][n] != values}
+    assert changed == {"script-src", "worker-src"}
+    assert policies["laboratory"]["worker-src"] == ["blob:"]
+    added = set(policies["laboratory"]["script-src"]) - set(policies["map"]["script-src"])
+    assert added == {"'wasm-unsafe-eval'"}
+    named = PAGE.replace("onclick", 'data-module=&quot;laboratory&quot; class="book-widget"')
+    assert "wasm" not in protect(named), "text about one is none"
+    assert protect(protect(pages["laboratory"])) == protect(pages["laboratory"])
+
+
 def test_script_in_the_text_is_named_too():
     page = "<html><head></head><body><script>a\n</script><script type='module'>b</script></body>"
     assert policy_of(protect(page))["script-src"] == ["'self'", sha256("a\n"), sha256("b")]

@@ -21,7 +21,8 @@ const chart = (() => {
   /**
    * A map of numbers: a table, or one picture where a side is too long for it. Options: caption,
    * rowTitle and columnTitle (what a row and a column are), digits, numbers (write them into the
-   * cells), max (the value of the darkest colour; 0 and less have the lightest). Cells can be walked
+   * cells), most (rows or columns of a table; more are a picture), max (the value of the darkest
+   * colour; 0 and less have the lightest). Cells can be walked
    * through, by arrow keys as with a pointer, if one of these is given: onRead(row, column, byKey),
    * also without arguments when no cell is read any more; onPick(row, column) for a click, Space or
    * Enter.
@@ -30,13 +31,13 @@ const chart = (() => {
    * names of rows and columns.
    */
   function heatMap({ caption, rowTitle = "query", columnTitle = "key", digits = 2,
-    numbers = false, max = 1, onRead, onPick }) {
+    numbers = false, most = numbers ? 10 : 32, max = 1, onRead, onPick }) {
     const [low, top] = [h("span"), h("span")];
     const scale = h("span", { class: "bw-scale", "aria-hidden": "true" },
       low, h("span", { class: "bw-ramp" }), top);
     let labels = { rows: [], columns: [], max };
     const map = grid.map({ caption, rowTitle, columnTitle, scale, onRead, onPick,
-      most: numbers ? 10 : 32, look: numbers ? "bw-numbers" : "", blank: () => h("span") });
+      most, look: numbers ? "bw-numbers" : "", blank: () => h("span") });
 
     return {
       element: map.element,
@@ -146,7 +147,7 @@ const chart = (() => {
    * without a name is not in the legend. Behind the series stand
    * `pale` lines, each a list of points, and an `edge`, { x, text }: what lies right of it is other.
    * Returns { element, update([{ name, points: [[x, y]], spread }],
-   * { x, y, description, pale, edge }), mark(x) }.
+   * { x, y, description, pale, edge, at }), mark(x) }: `at` is marked, as by `mark`.
    */
   function lines({ title, description = "", x, y, height = 240, points: withMarks }) {
     const svg = h("svg", { role: "img", class: "bw-lines" });

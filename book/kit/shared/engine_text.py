@@ -1,6 +1,6 @@
 """The engine of the laboratories as a page or a notebook's front end gets it: one text, one binary.
 
-The scripts in `engine/` are joined in their order into the text of a worker. The build makes a
+The scripts in `engine/`, in their order, are the text of a worker. The build makes a
 script of it for the pages (`_static/widgets/engine.js`), which none loads before a reader asks; a
 kernel sends the same text. Only Python's own library is used here, since building needs no other.
 """
@@ -9,6 +9,7 @@ import base64
 import json
 from pathlib import Path
 
+QUOTES = ('"', "`")
 FOLDER = Path(__file__).parent / "engine"
 SCRIPTS = (  # in this order; before them stands `math.js`, which pages have too
     *("random", "plain", "tensors", "layers", "model", "optimiser"),
@@ -17,23 +18,26 @@ SCRIPTS = (  # in this order; before them stands `math.js`, which pages have too
 
 
 def worker_text() -> str:
-    """The scripts of the worker, joined: a classic script without imports, comments and indents."""
+    """The scripts of the worker as one: a classic script without imports, made lean."""
     paths = [FOLDER.parent / "math.js", *(FOLDER / f"{name}.js" for name in SCRIPTS)]
     return "".join(lean(path.read_text(encoding="utf-8")) for path in paths)
 
 
 def lean(script: str) -> str:
-    """A script without its indents and the comments that fill whole lines, as readers' lines load it.
+    """A script without indents and comments, but for those between other words: it loads faster.
 
     Errors: ValueError for text that goes on in another line, whose indent would be lost.
     """
     found, comment = [], False
     for line in map(str.strip, script.splitlines()):
         comment = comment or line.startswith("/*")
-        if not comment and line and not line.startswith("//"):
+        if not comment:
+            code, _, _ = line.partition(" // ")
+            line = line if any(code.count(quote) % 2 for quote in QUOTES) else code.rstrip()
             if line.count("`") % 2:
                 raise ValueError(f"expected texts that end in their line, got {line!r}")
-            found.append(f"{line}\n")
+            if line and not line.startswith("//"):
+                found.append(f"{line}\n")
         comment = comment and not line.endswith("*/")
     return "".join(found)
 

@@ -82,6 +82,7 @@ function build(w) {
   let runs = [];
   let run = null; // the one that the worker has
   let shown = null; // the one whose maps and examples are shown
+  let [held, drawing] = [null, false]; // the probe that is drawn, and whether it still is
   let at = null; // the place of the probe that is shown, or null: the newest
   let [engine, made, problem, pending] = [null, 0, "", null];
   let [drawn, cost, timer, spoken] = [0, 0, null, 0];
@@ -115,7 +116,7 @@ function build(w) {
     if (runs.length === MOST_RUNS) runs.shift();
     runs.push(mine);
     rebuild();
-    w.say(`Run ${mine.number} begins: ${wordsOf(mine).map((pair) => pair.join(" ")).join(", ")}.`);
+    tell(`Run ${mine.number} begins: ${wordsOf(mine).map((pair) => pair.join(" ")).join(", ")}.`);
     const fail = (message) => {
       if (run !== mine) return;
       [mine.state, mine.problem] = ["failed", message];
@@ -250,7 +251,10 @@ function build(w) {
   };
   const curves = labResults.curves(about.measure);
   const list = labResults.list({ words: wordsOf, measure: about.measure, on });
-  const maps = labResults.maps();
+  const maps = labResults.maps(() => {
+    held = null;
+    update();
+  });
   const examples = labResults.examples();
   const numbers = labResults.numbers();
 
@@ -360,8 +364,8 @@ function build(w) {
     const { number, state, path, ms, step, problem: why } = run;
     if (state === "failed") return `✗ Run ${number}: ${why}`;
     if (state === "loading") return "The engine is being loaded…";
-    const where = { wasm: "WebAssembly", plain: "plain JavaScript, as this browser has no WebAssembly "
-      + "for it or refuses it: slower, with the same result" }[path];
+    const where = { wasm: "WebAssembly", plain: "plain JavaScript, as this browser has no "
+      + "WebAssembly for it or refuses it: slower, with the same result" }[path];
     const changed = names.concat("seed").some((name) => w.get(name) !== run.settings[name]);
     return [problem, `Run ${number}${{ running: "", paused: ", paused", done: ", done",
       stopped: ", stopped" }[state]}: ${summary(run)}`,
@@ -386,15 +390,22 @@ function build(w) {
     torchButton.textContent = pending ? "torch runs…" : "Run it with torch";
     off(torchButton, Boolean(pending) || !run?.losses.length);
     torchNote.textContent = shown.compared ?? "";
-    if (!probe) return;
-    maps.update(probe.maps);
+    if (probe && probe !== held && !drawing) drawProbe(probe);
+  }
+
+  /** Maps, examples and numbers, bit by bit; then the probe that has come meanwhile, if any. */
+  function drawProbe(probe) {
+    [held, drawing] = [probe, true];
     maps.element.parentElement.hidden = probe.maps.length === 0;
-    const writes = probe.examples.every(({ input }) => !input.length);
-    heading.textContent = writes ? "What the model writes"
-      : "Answers to inputs that it was not trained on";
-    examples.update(probe.examples);
-    numbers.update(probe.numbers);
-    measured.hidden = numbers.element.hidden;
+    heading.textContent = probe.examples.every(({ input }) => !input.length)
+      ? "What the model writes" : "Answers to inputs that it was not trained on";
+    labResults.inFrames([...maps.jobs(probe.maps), () => {
+      examples.update(probe.examples);
+      numbers.update(probe.numbers);
+      measured.hidden = numbers.element.hidden;
+      drawing = false;
+      later();
+    }]);
   }
 
   function drawAnswers() {
@@ -437,7 +448,8 @@ function build(w) {
   function forget() {
     engine?.close();
     clearTimeout(timer);
-    [runs, run, shown, at, engine, timer, problem, pending] = [[], null, null, null, null, null, "", null];
+    [runs, run, shown, at, held] = [[], null, null, null, null];
+    [engine, timer, problem, pending] = [null, null, "", null];
   }
   const others = (event) => event.detail !== self
     && pause("Another laboratory of this page has begun a run.");

@@ -122,7 +122,7 @@ TASKS: dict[str, Task] = {
         ),
         "Written sentences that the grammar accepts",
         (
-            "Your own beginning",
+            "Your own prefix",
             "Words such as the, a, two, small, dog, dogs, that, sees, see",
             "the small dogs that",
         ),
@@ -235,7 +235,7 @@ class Laboratory(BookWidget):
                     f"a setting of the task {task!r}: {', '.join(found.settings)}",
                     repr(settings[name]),
                 )
-        super().__init__(task=task, about=_about(found), **found.start | settings, seed=seed)
+        super().__init__(task=task, about=_about(found), **{**found.start, **settings}, seed=seed)
         self.on_msg(self._answer)
 
     def data(self) -> dict[str, Any]:

@@ -28,16 +28,25 @@ const tasks = (() => {
     return Int32Array.from(rows.flatMap((row) => [...row, ...range(time - row.length, () => filler)]));
   }
 
-  const rowsOf = (inputs, targets) => ({
-    tokens: pack(inputs), rows: inputs.length, time: inputs[0].length, targets: pack(targets),
+  /** A batch of pairs {input, answer}. */
+  const batchOf = (pairs) => ({
+    tokens: pack(pairs.map(({ input }) => input)), rows: pairs.length, time: pairs[0].input.length,
+    targets: pack(pairs.map(({ answer }) => answer)),
   });
 
-  /** The maps of a batch of one row; label: from a layer's name, what stands beside its maps. */
-  function mapsOf(read, batch, label) {
-    return read(batch, { maps: true }).maps.map((map) => ({ ...map, ...label(map.name) }));
-  }
+  /** A text whose answer is not known, or not asked for. */
+  const unanswered = (input, outputs = 1) => ({ input, answer: range(input.length * outputs, () => -1) });
 
-  const layerNumber = (name) => Number(/\d+/.exec(name)?.[0] ?? 0) + 1;
+  const layerNumber = (name) => Number(/\d+/.exec(name)[0]) + 1;
+
+  /** The maps of one text; token: what the reader sees of a number. */
+  function mapsOf(read, input, token) {
+    const labels = input.map(token);
+    return read(batchOf([unanswered(input)]), { maps: true }).maps.map((map) => ({
+      ...map, rows: labels, columns: labels,
+      name: map.name === "attention" ? map.name : `layer ${layerNumber(map.name)}`,
+    }));
+  }
 
   const oneStack = (more) => ({
     kind: "one_stack", causal: false, norm: "pre", positions: "none", activation: "relu", tied: false,
@@ -69,12 +78,8 @@ const tasks = (() => {
   }) {
     const positions = (answer) => range(answer.length / outputs, (i) =>
       answer.slice(i * outputs, (i + 1) * outputs));
-    const exam = rowsOf(tested.map(({ input }) => input), tested.map(({ answer }) => answer));
-
-    function batch(random) {
-      const drawn = range(rows, () => draw(random));
-      return rowsOf(drawn.map(({ input }) => input), drawn.map(({ answer }) => answer));
-    }
+    const exam = batchOf(tested);
+    const batch = (random) => batchOf(range(rows, () => draw(random)));
 
     function example(input, answer, got) {
       const [wanted, found] = [answer && positions(answer).map(write), positions(got).map(write)];
@@ -88,11 +93,7 @@ const tasks = (() => {
       const width = exam.time * outputs;
       const examples = tested.slice(0, shown).map(({ input, answer }, i) =>
         example(input, answer, got.slice(i * width, (i + 1) * width)));
-      const { input, answer } = tested[0];
-      const maps = mapsOf(read, rowsOf([input], [answer]), (name) => ({
-        name: design.kind === "reader" ? "attention" : `layer ${layerNumber(name)}`,
-        rows: input.map(token), columns: input.map(token),
-      }));
+      const maps = mapsOf(read, tested[0].input, token);
       const accuracy = share(positions(right).map((of) => of.every(Boolean)));
       return { accuracy, maps, examples, numbers: numbers(right, width) };
     }
@@ -101,8 +102,8 @@ const tasks = (() => {
       const { ids, error } = parse(text);
       if (error) return { error };
       const answer = solve(ids);
-      const nothing = range(ids.length * outputs, () => -1);
-      const got = likeliest(read(rowsOf([ids], [answer ?? nothing])).logits, classes);
+      const asked = answer ? { input: ids, answer } : unanswered(ids, outputs);
+      const got = likeliest(read(batchOf([asked])).logits, classes);
       const { input, got: output, right } = example(ids, answer, got);
       return { input, output, right: right && right.every(Boolean) };
     }
@@ -314,16 +315,13 @@ const tasks = (() => {
     }
 
     const tested = range(32, () => windowOf(random, true));
-    const exam = rowsOf(tested.map(({ input }) => input), tested.map(({ answer }) => answer));
+    const exam = batchOf(tested);
     // The least loss on these words: that of the grammar itself, which knows all but the next word.
     const chances = tested.flatMap((one) => one.chances);
     const least = chances.reduce((sum, chance) => sum - Math.log(chance), 0) / chances.length;
     const seed = random.integer(2 ** 32);
 
-    function batch(from) {
-      const drawn = range(32, () => windowOf(from, false));
-      return rowsOf(drawn.map(({ input }) => input), drawn.map(({ answer }) => answer));
-    }
+    const batch = (from) => batchOf(range(32, () => windowOf(from, false)));
 
     /** Go on from each beginning, one word at a time, each drawn with the model's probability. */
     function write(read, beginnings, from) {
@@ -332,7 +330,7 @@ const tasks = (() => {
       const most = Math.min(texts[0].length + LONGEST_SENTENCE, time);
       const closed = texts.map(() => null); // a text, from its full stop on
       while (texts[0].length < most && closed.includes(null)) {
-        const { logits } = read(rowsOf(texts, texts.map((ids) => ids.map(() => -1))));
+        const { logits } = read(batchOf(texts.map((ids) => unanswered(ids))));
         texts.forEach((ids, row) => {
           const last = ((row + 1) * ids.length - 1) * classes;
           const weights = math.softmax(Array.from(logits.subarray(last, last + classes)));
@@ -359,10 +357,7 @@ const tasks = (() => {
         const good = acceptedWords(words);
         return { input: [], wanted: [], got: words, right: words.map((_, i) => i < good) };
       });
-      const shownInput = tested[0].input;
-      const rows = shownInput.map((id) => LEXICON[id]);
-      const maps = mapsOf(read, rowsOf([shownInput], [tested[0].answer]), (name) => (
-        { name: `layer ${layerNumber(name)}`, rows, columns: rows }));
+      const maps = mapsOf(read, tested[0].input, (id) => LEXICON[id]);
       return { accuracy, maps, examples, numbers: {
         "written sentences that the grammar accepts": accuracy,
         "next words right": share(got.map((id, i) => id === exam.targets[i])),
@@ -411,12 +406,8 @@ const tasks = (() => {
     }
 
     const tested = range(32, () => windowOf(random, longest, true));
-    const exam = rowsOf(tested.map(({ input }) => input), tested.map(({ answer }) => answer));
-
-    function batch(from) {
-      const drawn = range(32, () => windowOf(from, trained, false));
-      return rowsOf(drawn.map(({ input }) => input), drawn.map(({ answer }) => answer));
-    }
+    const exam = batchOf(tested);
+    const batch = (from) => batchOf(range(32, () => windowOf(from, trained, false)));
 
     const shown = (id) => (id ? CHARACTERS[id] : "␣");
 
@@ -433,10 +424,7 @@ const tasks = (() => {
         right: right.slice(row * longest, row * longest + 2 * trained),
       }));
       // Later letters change nothing in the rows of these.
-      const [input, answer] = [tested[0].input, tested[0].answer].map((ids) => ids.slice(0, pictured));
-      const maps = mapsOf(read, rowsOf([input], [answer]), (name) => ({
-        name: `layer ${layerNumber(name)}`, rows: input.map(shown), columns: input.map(shown),
-      }));
+      const maps = mapsOf(read, tested[0].input.slice(0, pictured), shown);
       return { accuracy: between(trained, longest), maps, examples,
         numbers: Object.fromEntries(starts.map((start) =>
           [`positions ${start + 1} to ${start + stretch}`, between(start, start + stretch)])) };
@@ -482,7 +470,7 @@ const tasks = (() => {
       }
     }
 
-    function batchOf(list) {
+    function taught(list) {
       const sources = list.map(encode);
       const words = list.map((n) => inWords(n).map((word) => targetNumber.get(word)));
       const target_in = words.map((ids) => [BOS, ...ids]);
@@ -516,7 +504,7 @@ const tasks = (() => {
     }
 
     const tested = [...new Set(range(400, () => draw(random, true)))].slice(0, 120);
-    const exam = batchOf(tested);
+    const exam = taught(tested);
     const example = (n, got) => {
       const wanted = inWords(n);
       const right = range(Math.max(got.length, wanted.length), (i) => got[i] === wanted[i]);
@@ -530,7 +518,7 @@ const tasks = (() => {
         .every((i) => exam.target_out[i] < 0 || exam.target_out[i] === got[i]));
       const some = tested.slice(0, 6);
       const written = translate(read, some);
-      const first = batchOf([some[0]]);
+      const first = taught([some[0]]);
       const given = ["<bos>", ...written[0]];
       const columns = [...String(some[0]), "<eos>"];
       const shown = { ...first, target_in: Int32Array.from(given, (word) => targetNumber.get(word)),
@@ -540,10 +528,10 @@ const tasks = (() => {
         "decoder.self": ["decoder, self-attention", given, given],
         "decoder.cross": ["decoder, cross-attention", [...written[0], "<eos>"], columns],
       };
-      const maps = mapsOf(read, shown, (name) => {
-        const [, part, kind] = /^(encoder|decoder)\..*\.(self|cross)/.exec(name);
+      const maps = read(shown, { maps: true }).maps.map((map) => {
+        const [, part, kind] = /^(encoder|decoder)\..*\.(self|cross)/.exec(map.name);
         const [says, rows, along] = labels[part === "encoder" ? part : `${part}.${kind}`];
-        return { name: `${says}, layer ${layerNumber(name)}`, rows, columns: along };
+        return { ...map, name: `${says}, layer ${layerNumber(map.name)}`, rows, columns: along };
       });
       const lengths = [...new Set(tested.map((n) => String(n).length))].sort();
       return { accuracy: share(whole), maps, examples: some.map((n, i) => example(n, written[i])),
@@ -563,7 +551,7 @@ const tasks = (() => {
       return { input: [...String(n)], output, right: output.join(" ") === inWords(n).join(" ") };
     }
 
-    const batch = (from) => batchOf(range(64, () => draw(from, false)));
+    const batch = (from) => taught(range(64, () => draw(from, false)));
     return { design, options: { steps: 500, lr, schedule: "cosine" }, batch, probe, ask };
   }
 

@@ -3,10 +3,11 @@
   const SLICE = 40; // milliseconds of training before the page's messages are looked at
   const REPORT = 100; // milliseconds between two reports
   const PROBES = 80; // of a whole run, closer together at its start
+  const [SHARE, FREE] = [0.2, 1000]; // of training's time for probes, and milliseconds beside it
   const ASKED = 100; // steps between two answers to the reader's own input
   const slices = new MessageChannel(); // a timer would wait 4 ms before each slice
   let [id, run, going, text, probes, losses] = [0, null, false, "", null, []];
-  let [spent, reported, waiting] = [0, 0, Promise.resolve()];
+  let [spent, probing, reported, waiting] = [0, 0, 0, Promise.resolve()]; // milliseconds
 
   const post = (type, content) => postMessage({ type, id, ...content });
 
@@ -20,6 +21,12 @@
     losses = [];
   }
 
+  function probe() {
+    const begun = performance.now();
+    post("probe", run.probe());
+    probing += performance.now() - begun;
+  }
+
   function answer(step) {
     if (text) post("answer", { step, text, ...run.ask(text) });
   }
@@ -31,8 +38,8 @@
       const { step, loss } = run.step();
       spent += performance.now() - begun;
       losses.push([step, loss]);
-      if (probes.has(step)) post("probe", run.probe());
-      if (step % ASKED === 0) answer(step);
+      if (run.done || (probes.has(step) && probing < SHARE * spent + FREE)) probe();
+      if (step % ASKED === 0 || run.done) answer(step);
       if (run.done) going = false;
       if (!going || performance.now() - reported > REPORT) report(step);
       if (run.done) post("done", { step });
@@ -78,7 +85,7 @@
         run = trainer.makeRun({ engine, task, settings, seed });
         probes = probeSteps(run.steps);
         post("ready", { path: engine.path, parameters: run.parameters, steps: run.steps });
-        post("probe", run.probe());
+        probe();
         if (!paused) go();
       } catch (error) {
         post("failed", { name: error.name, message: error.message, step: null });

@@ -1,7 +1,8 @@
 // What a laboratory shows of its runs: curves with the list of runs, attention maps, examples.
 // Each part is { element, update(...) } and draws what it is given.
 const labResults = (() => {
-  const { h, freshId } = ui;
+  const { h, hidden, freshId } = ui;
+  const TABLE = 16; // rows or columns of a map as a table, which takes its time to make
   const WIDE = 16; // tokens at most of an example whose lines stand below each other
   const POINTS = 120; // of a loss curve: each is a mean over neighbouring steps
 
@@ -40,13 +41,11 @@ const labResults = (() => {
           const points = thinned(shown.torch, cap);
           series.push({ points, form: shown.number + 2, end: "torch" });
         }
-        loss.update(series, { x, y: axis("Loss", cap), description:
+        loss.update(series, { at, x, y: axis("Loss", cap), description:
           runs.map((run) => `Run ${run.number}: ${last(run.losses)}.`).join(" ") });
         accuracy.update(ordered.map((run) => one(run.probes.map((probe) =>
-          [probe.step, probe.accuracy]), run)), { x, y: axis(measure, 1), description:
-          runs.map((run) => `Run ${run.number}: ${percent(run.probes.at(-1)?.accuracy)}.`).join(" ") });
-        accuracy.mark(at);
-        loss.mark(at);
+          [probe.step, probe.accuracy]), run)), { at, x, y: axis(measure, 1), description: runs.map(
+          (run) => `Run ${run.number}: ${percent(run.probes.at(-1)?.accuracy)}.`).join(" ") });
       },
     };
   }
@@ -54,8 +53,8 @@ const labResults = (() => {
   const percent = (share) => (Number.isFinite(share) ? `${(100 * share).toFixed(0)}%` : "–");
 
   /**
-   * The runs of this visit with their settings. words(run) -> [[label, value]]; on: what the buttons
-   * of a row do: show, use, remove, each with its run.
+   * The runs of this visit with their settings. words(run) -> [[label, value]]; on: what the
+   * buttons of a row do: show, use, remove, each with its run.
    */
   function list({ words, measure, on }) {
     const element = h("ol", { class: "lab-runs", "aria-label": "Runs of this visit" });
@@ -102,31 +101,47 @@ const labResults = (() => {
 
   const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-  /** The attention maps of one place, a map for each head; where there are more, a list of them. */
-  function maps() {
+  /** Calls each in a task and a frame of its own, so that the page stays free. */
+  function inFrames([first, ...rest]) {
+    if (!first) return;
+    requestAnimationFrame(() => setTimeout(() => {
+      first();
+      inFrames(rest);
+    }));
+  }
+
+  /**
+   * The attention maps of one layer, a map for each head; where there are more layers, a list of
+   * them, which calls chosen() when the reader chooses another. jobs(maps) gives what is to be done
+   * to show these maps: a function for each head.
+   */
+  function maps(chosen) {
     const grid = h("div", { class: "lab-maps" });
-    const select = h("select", { class: "bw-select", id: freshId(), change: () => draw() });
+    const select = h("select", { class: "bw-select", id: freshId(), change: chosen });
     const place = h("div", { class: "bw-field lab-place" },
       h("div", { class: "bw-field-head" },
         h("label", { class: "bw-label", for: select.id, text: "Layer" })), select);
     let [heads, held, names] = [[], [], ""];
 
-    function draw() {
+    function jobs() {
       const map = held.find(({ name }) => name === select.value) ?? held[0];
       const { queries, keys, data, rows, columns } = map;
       while (heads.length < map.heads) {
         const number = heads.length + 1;
-        const one = chart.heatMap({ caption: `Attention of head ${number}` });
+        const one = chart.heatMap({ caption: `Attention of head ${number}`, most: TABLE });
         const node = h("div", { class: "lab-head" },
           h("p", { class: "bw-label", text: `Head ${number}` }), one.element);
         heads.push({ one, node });
       }
       const shown = heads.slice(0, map.heads);
-      if (grid.childElementCount !== shown.length) grid.replaceChildren(...shown.map((k) => k.node));
+      if (grid.childElementCount !== shown.length) {
+        grid.replaceChildren(...shown.map(({ node }) => node));
+      }
       grid.style.setProperty("--label", Math.max(...rows.map((text) => [...text].length)));
       grid.style.setProperty("--columns", keys);
+      grid.classList.toggle("lab-large", Math.max(queries, keys) > TABLE); // one picture each
       grid.classList.toggle("lab-short", columns.every((text) => [...text].length < 3));
-      shown.forEach(({ one }, k) => {
+      return shown.map(({ one }, k) => () => {
         const values = Array.from({ length: queries }, (_, i) =>
           Array.from(data.subarray((k * queries + i) * keys, (k * queries + i + 1) * keys)));
         one.update(values, { rows, columns });
@@ -135,7 +150,7 @@ const labResults = (() => {
 
     return {
       element: h("div", { class: "lab-attention" }, place, grid),
-      update(found) {
+      jobs(found) {
         held = found;
         const now = found.map(({ name }) => name).join();
         if (now !== names) {
@@ -146,22 +161,21 @@ const labResults = (() => {
           select.value = found.some(({ name }) => name === before) ? before : found.at(-1)?.name;
           place.hidden = found.length < 2;
         }
-        if (found.length) draw();
+        return found.length ? jobs() : [];
       },
     };
   }
 
-  /** A token; a wrong one is underlined, with a cross, and named to screen readers. */
+  /** A token; a wrong one is bold and underlined, and named to screen readers. */
   function token(tag) {
     const text = h("span");
-    const marks = [h("span", { class: "lab-cross", "aria-hidden": "true", text: "✗" }),
-      h("span", { class: "bw-hidden", text: " (wrong)" })];
+    const mark = hidden(" (wrong)");
     const node = h(tag, {}, text);
     return { node, write(word, wrong) {
       text.textContent = word;
       node.classList.toggle("lab-wrong", wrong);
-      if (wrong) node.append(...marks);
-      else for (const mark of marks) mark.remove();
+      if (wrong) node.append(mark);
+      else mark.remove();
     } };
   }
 
@@ -175,22 +189,29 @@ const labResults = (() => {
   /** Lines of as many tokens each, below each other; they scroll, so they are written in place. */
   function aligned(labels, width) {
     const cells = labels.map(() => Array.from({ length: width }, () => token("td")));
-    const node = h("div", { class: "bw-scroll", tabindex: 0, role: "group", "aria-label": "Example" },
-      h("table", { class: "lab-aligned" }, h("tbody", {}, labels.map((label, k) =>
-        h("tr", {}, h("th", { scope: "row", text: label }), cells[k].map((cell) => cell.node))))));
+    const node = h("div", { class: "bw-scroll", tabindex: 0, role: "group",
+      "aria-label": "Example" },
+    h("table", { class: "lab-aligned" }, h("tbody", {}, labels.map((label, k) =>
+      h("tr", {}, h("th", { scope: "row", text: label }), cells[k].map((cell) => cell.node))))));
     return { node, write(lines) {
       lines.forEach(([, texts, right], k) =>
         texts.forEach((text, i) => cells[k][i].write(text, right?.[i] === false)));
     } };
   }
 
-  /** Lines of any length. */
-  function loose() {
-    const node = h("div");
+  /** Lines of any length; one that stays as it is, is left alone. */
+  function loose(labels) {
+    const alone = labels.length === 1;
+    const places = labels.map(() => h(alone ? "p" : "dd"));
+    const node = alone ? h("div", {}, places)
+      : h("dl", {}, labels.flatMap((label, k) => [h("dt", { text: label }), places[k]]));
+    const held = [];
     return { node, write(lines) {
-      node.replaceChildren(lines.length === 1 ? tokens(...lines[0].slice(1))
-        : h("dl", {}, lines.flatMap(([label, texts, right]) =>
-          [h("dt", { text: label }), h("dd", {}, tokens(texts, right))])));
+      lines.forEach(([, texts, right], k) => {
+        const now = `${texts}|${right}`;
+        if (held[k] !== now) places[k].replaceChildren(tokens(texts, right));
+        held[k] = now;
+      });
     } };
   }
 
@@ -202,15 +223,17 @@ const labResults = (() => {
       element,
       update(found) {
         const all = found.map(({ input, wanted, got, right }) =>
-          [["Input", input], ["Wanted", wanted], ["Answer", got, right]].filter(([, texts]) => texts.length));
+          [["Input", input], ["Wanted", wanted], ["Answer", got, right]]
+            .filter(([, texts]) => texts.length));
         const width = found[0]?.input.length ?? 0;
         const even = width <= WIDE && all.every((lines) =>
           lines.length === 3 && lines.every(([, texts]) => texts.length === width));
-        const now = `${even && width} ${found.length}`;
+        const now = `${even && width} ${all.map((lines) => lines.length)}`;
         if (now !== form) {
           form = now;
           items = all.map((lines) => {
-            const body = even ? aligned(lines.map(([label]) => label), width) : loose();
+            const labels = lines.map(([label]) => label);
+            const body = even ? aligned(labels, width) : loose(labels);
             const verdict = h("p", { class: "lab-verdict" });
             return { body, verdict, node: h("li", {}, body.node, verdict) };
           });
@@ -240,14 +263,15 @@ const labResults = (() => {
         element.hidden = all.length === 0;
         bars.element.hidden = !shares;
         terms.hidden = shares;
-        if (shares) bars.update(all.map(([name, value]) => ({ name: capital(name), value, current: true })));
-        else {
-          terms.replaceChildren(...all.flatMap(([name, value]) => [h("dt", { text: capital(name) }),
-            h("dd", { text: Number.isFinite(value) ? String(+value.toPrecision(3)) : String(value) })]));
+        if (shares) {
+          bars.update(all.map(([name, value]) => ({ name: capital(name), value, current: true })));
+          return;
         }
+        terms.replaceChildren(...all.flatMap(([name, value]) => [h("dt", { text: capital(name) }),
+          h("dd", { text: Number.isFinite(value) ? +value.toPrecision(3) : value })]));
       },
     };
   }
 
-  return { curves, list, maps, examples, numbers, tokens, percent };
+  return { inFrames, curves, list, maps, examples, numbers, tokens, percent };
 })();

@@ -24,20 +24,22 @@ const labWorker = (() => {
   });
 
   /** Sends the kernel a message and waits for the answer that has this key. */
-  const ask = (model, message, key, { buffers, patience = PATIENCE } = {}) => new Promise((resolve, reject) => {
-    const end = (call, value) => {
-      clearTimeout(timer);
-      model.off("msg:custom", hear);
-      call(value);
-    };
-    const hear = (answer, found) => {
-      if (answer && Object.hasOwn(answer, key)) end(resolve, { answer, buffers: found });
-    };
-    const timer = setTimeout(() => end(reject,
-      new Error("The kernel did not answer. Run this cell again, then try again.")), patience);
-    model.on("msg:custom", hear);
-    model.send(message, undefined, buffers);
-  });
+  function ask(model, message, key, { buffers, patience = PATIENCE } = {}) {
+    return new Promise((resolve, reject) => {
+      const end = (call, value) => {
+        clearTimeout(timer);
+        model.off("msg:custom", hear);
+        call(value);
+      };
+      const hear = (answer, found) => {
+        if (answer && Object.hasOwn(answer, key)) end(resolve, { answer, buffers: found });
+      };
+      const timer = setTimeout(() => end(reject,
+        new Error("The kernel did not answer. Run this cell again, then try again.")), patience);
+      model.on("msg:custom", hear);
+      model.send(message, undefined, buffers);
+    });
+  }
 
   const fromKernel = async (model) => {
     const { answer, buffers: [{ buffer, byteOffset, byteLength }] } =
