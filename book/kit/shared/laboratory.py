@@ -177,7 +177,7 @@ TASKS: dict[str, Task] = {
         "A Transformer learns to write numbers in English words. It is tested on numbers that it "
         "was not trained on, and translates yours as it learns.",
         {"longest": Setting("Most digits", (2, 3, 4, 6)), "n_layers": LAYERS, **COMMON},
-        {"longest": 4, "n_layers": 1, "n_heads": 4, "d_model": 32, "lr": 0.003},
+        {"longest": 4, "n_layers": 1, "n_heads": 4, "d_model": 32, "lr": 0.01},
         (
             ("Up to 999", {"longest": 3}),
             ("Up to 9999", {"longest": 4}),
