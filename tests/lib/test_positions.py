@@ -325,3 +325,13 @@ def test_sizes_below_one_are_refused(make):
 
 def test_learned_positions_are_512_unless_told():
     assert len(make_positions("learned", 6, 3).weight) == 512
+
+
+def test_tables_have_512_rows_unless_told():
+    assert len(Sinusoidal(6).table) == len(Rotary(6).table) == 512
+
+
+@pytest.mark.parametrize("scheme", ["rotary", "alibi"])
+def test_schemes_of_the_attention_layers_say_so(scheme):
+    assert make_positions(scheme, 8, 2).in_attention
+    assert not make_positions("learned", 8, 2).in_attention
