@@ -35,7 +35,9 @@ def test_another_source_has_another_mark(tmp_path):
     assert len(build_engine.mark(other)) == len(build_engine.mark(build_engine.SOURCE))
 
 
-@pytest.mark.skipif(not compilers(), reason="the compiler is in the environment that `make unit` brings")
+@pytest.mark.skipif(
+    not compilers(), reason="the compiler is in the environment that `make unit` brings"
+)
 def test_the_compiler_gives_the_committed_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(build_engine, "COMPILER", [compilers()[0], "-m", "ziglang", "cc"])
     built = build_engine.build(build_engine.SOURCE, tmp_path / "kernels.wasm")

@@ -133,6 +133,7 @@ function build(w) {
       send("start", { id: mine.id, task, settings, seed, wasm: found.wasm,
         paused: mine.state !== "loading" });
       if (paused) send("step");
+      asked = line.value.trim(); // with or without Ask
       if (asked) send("ask", { text: asked, step: 0 });
     } catch (error) {
       fail(error.message);
