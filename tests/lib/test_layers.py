@@ -336,3 +336,7 @@ def test_only_a_mask_of_the_positions_says_which_are_real(real):
     layer = nn.Linear(7, 7)
     with unchecked(), at_real([layer], real), pytest.raises(ValueError, match="boolean mask, one"):
         layer(torch.randn(2, 5, 7))
+
+
+def test_an_embedding_may_start_at_zero():
+    assert not Embedding(5, 3, std=0.0).weight.any()

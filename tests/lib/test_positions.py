@@ -305,7 +305,8 @@ def test_rotation_of_vectors_however_they_lie_in_memory():
     rotary = Rotary(6)
     apart = normal(2, 3, 6, 5).transpose(-1, -2)
     shifted, wide = normal(2, 3, 5, 8)[..., 1:7], normal(2, 3, 5, 7)[..., :6]
-    for x in (apart, shifted, wide, normal(2, 3, 1).expand(2, 3, 6)):
+    odd_rows = normal(2, 4, 5, 7)[..., :6]
+    for x in (apart, shifted, wide, odd_rows, normal(2, 3, 1).expand(2, 3, 6)):
         plain = x.clone(memory_format=torch.contiguous_format)
         assert torch.equal(rotary.rotate(x, 4), rotary.rotate(plain, 4))
 
@@ -335,3 +336,8 @@ def test_tables_have_512_rows_unless_told():
 def test_schemes_of_the_attention_layers_say_so(scheme):
     assert make_positions(scheme, 8, 2).in_attention
     assert not make_positions("learned", 8, 2).in_attention
+
+
+def test_no_query_at_all_gets_no_bias():
+    assert Positions().bias(0, 3) is None
+    assert ALiBi(2).bias(0, 3).shape == (2, 0, 3)

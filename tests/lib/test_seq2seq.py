@@ -222,3 +222,8 @@ def test_additive_attention_refuses_what_is_no_query_with_its_keys():
 def test_additive_attention_has_one_bias():
     names = [name for name, _ in AdditiveAttention(3, 5, 2).named_parameters()]
     assert names == ["query_map.weight", "key_map.weight", "key_map.bias", "score.weight"]
+
+
+def test_what_attention_finds_goes_to_the_gates_without_another_bias():
+    assert AttentionDecoder(7, 3, 5, 2).context_map.bias is None
+    assert Decoder(7, 3, 5).context_map.bias is None

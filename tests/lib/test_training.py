@@ -516,3 +516,17 @@ def test_the_bar_counts_steps(monkeypatch):
     monkeypatch.setattr(training, "tqdm", bar)
     train(Recorder(), [batch()] * 2, 2, 1e-2)
     assert told == {"initial": 0, "total": 2, "unit": "step"}
+
+
+@pytest.mark.parametrize("by_train", [False, True])
+def test_gradients_are_clipped_at_norm_one_unless_told(by_train):
+    def steep(model, _):
+        return 100 * model.table.sum(), 1
+
+    model = Recorder()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    if by_train:
+        train(model, [batch()], 1, 1.0, optimizer=optimizer, loss=steep)
+    else:
+        update(model, optimizer, [batch()], steep)
+    assert model.table.detach().norm().item() == pytest.approx(1.0, rel=1e-4)

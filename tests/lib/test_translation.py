@@ -4,13 +4,14 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from lib import translation
 from lib.data import tokenise
-from lib.translation import NUMBERS, _Item, _sentences, translation_pairs
+from lib.translation import DATES, NUMBERS, _Item, _sentences, translation_pairs
 
 LOCALES = ["fr", "de", "es", "pt_BR", "ru", "fr_CH"]
 
@@ -247,3 +248,7 @@ def test_every_sentence_that_there_is_can_be_asked_for():
     kinds = [_Item("one euro", "un euro")], [_Item("two miles", "deux milles")]
     found = _sentences(2, kinds, 1, random.Random(0), "fr")
     assert sorted(pair.source for pair in found) == [("one", "euro"), ("two", "miles")]
+
+
+def test_dates_are_those_of_fifty_times_365_days():
+    assert (DATES[0], DATES[-1]) == (date(2000, 1, 2), date(2049, 12, 18))
