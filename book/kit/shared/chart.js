@@ -189,8 +189,9 @@ const chart = (() => {
         ...held.pale.map((points) => h("path", { class: "bw-pale", d: along(points) })),
         ...held.series.map(({ points, spread = [], form, end }, i) => {
           const marks = withMarks ?? points.length <= 30;
-          const kind = (form ?? i) % 4;
-          return h("g", { class: `bw-series bw-series-${kind + 1}` },
+          const kind = (form ?? i) % 4; // after four the same again, in thick lines
+          const again = Math.floor((form ?? i) / 4) % 2 ? " bw-series-again" : "";
+          return h("g", { class: `bw-series bw-series-${kind + 1}${again}` },
             spread.map(([a, low, high]) => h("line", { class: "bw-spread",
               x1: px(a), x2: px(a), y1: py(low), y2: py(high) })),
             h("path", { class: "bw-line", d: along(points) }),

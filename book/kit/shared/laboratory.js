@@ -111,7 +111,7 @@ function build(w) {
     made += 1;
     const mine = { id: made, settings: w.snapshot(), state: paused ? "paused" : "loading",
       steps: 1, step: 0, ms: 0, losses: [], probes: [], answers: [], path: "", torch: null };
-    mine.number = free();
+    mine.number = 1 + (runs.at(-1)?.number ?? 0);
     [run, shown, at, problem, pending] = [mine, mine, null, "", null];
     if (runs.length === MOST_RUNS) runs.shift();
     runs.push(mine);
@@ -138,12 +138,6 @@ function build(w) {
     } catch (error) {
       fail(error.message);
     }
-  }
-
-  /** The lowest number that no kept run has, so that their colours differ. */
-  function free() {
-    const left = runs.slice(runs.length === MOST_RUNS ? 1 : 0).map(({ number }) => number);
-    return Array.from({ length: MOST_RUNS }, (_, i) => i + 1).find((n) => !left.includes(n));
   }
 
   const heard = {
@@ -418,7 +412,7 @@ function build(w) {
     else line.removeAttribute("aria-invalid");
     answers.hidden = all.length === 0 || Boolean(bad);
     answers.replaceChildren(...(bad ? [] : all).map(({ step, output, right }) =>
-      h("li", {}, h("span", { class: "lab-after", text: `step ${step}` }),
+      h("li", {}, h("span", { class: "lab-after", text: `run ${run.number}, step ${step}` }),
         labResults.tokens(output),
         right !== null && right !== undefined && h("span",
           { class: right ? "lab-verdict lab-good" : "lab-verdict", text: right ? "✓ right"
