@@ -1,6 +1,6 @@
 """Opens the built book in Firefox and in WebKit, the engines that `make test` does not drive.
 
-    python scripts/check_engines.py [HTML_FOLDER] [--only firefox] [--shots FOLDER]
+    python scripts/check_engines.py [HTML_FOLDER] [--only firefox] [--pages 05 11] [--shots FOLDER]
 
 On Debian or Ubuntu: `apt-get install firefox-esr webkit2gtk-driver xvfb` (Ubuntu's Firefox is a
 snap; any `firefox` on the path will do). An engine that is not installed is named and skipped, and
@@ -8,8 +8,10 @@ with none at all the script fails. Each page is opened from a server on this mac
 Looked for: script errors, files that fail to load, widgets that did not start, sliders that change
 nothing, formulas that are not set, text wider than the window, what the page's policy refused. Then
 each is opened by a link whose settings are hostile texts (`hostile.py`), its widgets are used up to
-their ends, and the texts are typed into every line: no error, nothing runs, the policy holds. Only
-the standard library is used: Firefox is driven by Marionette over a socket, WebKit by WebDriver.
+their ends, and the texts are typed into every line: no error, nothing runs, the policy holds. Last,
+each laboratory trains its model: the run must end within a minute, by WebAssembly; how it went is
+printed. Only the standard library is used: Firefox is driven by Marionette over a socket, WebKit by
+WebDriver.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import base64
 import functools
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -34,6 +37,7 @@ from pathlib import Path
 from hostile import TEXTS, USE, WATCH
 
 ROOT = Path(__file__).resolve().parent.parent
+TRAINING = 60  # seconds that a run of a laboratory may take
 MINI = "/usr/lib/*/webkit2gtk-4.*/MiniBrowser"
 # Goes into each page before all else; attributes, since a driver may not see the page's names.
 LISTEN = (
@@ -137,6 +141,23 @@ const found = [];
   window.dispatchEvent(new Event("look-for-harm"));
   done(found.concat(JSON.parse(document.documentElement.getAttribute("data-said") ?? "[]")));
 }})();
+"""
+
+# Presses Train in the laboratory %d of the page, or tells why that cannot be.
+TRAIN = """
+const frame = [...document.querySelectorAll("[data-module=laboratory]")][%d].querySelector(".bw");
+const train = [...frame?.querySelectorAll("button") ?? []]
+  .find(({ textContent }) => textContent === "Train");
+if (!train) return "there is no button Train";
+train.click();
+return "";
+"""
+STATUS = """
+const div = [...document.querySelectorAll("[data-module=laboratory]")][%d];
+return div.querySelector(".lab-status").textContent;
+"""
+LABORATORIES = """
+return [...document.querySelectorAll("[data-module=laboratory]")].length;
 """
 
 
@@ -312,11 +333,58 @@ def faults(engine, url: str, number: int) -> list[str]:
     return [*dict.fromkeys(found)]
 
 
+def status_of_run(engine, place: int) -> tuple[str, float]:
+    """What the laboratory at this place of the page says at the end of a run, and after how many
+    seconds, TRAINING at most."""
+    begun = time.monotonic()
+    problem = engine.run(TRAIN % place)
+    status, seconds = f"✗ {problem}", 0.0
+    while problem == "" and seconds < TRAINING:
+        time.sleep(0.2)
+        status, seconds = engine.run(STATUS % place), time.monotonic() - begun
+        if re.search(" done:|✗", status):
+            break
+    return status, seconds
+
+
+def outcome(status: str, seconds: float) -> tuple[str, list[str]]:
+    """How a run went, by the status line at its end, and what is wrong with that."""
+    paths = ("plain JavaScript", "WebAssembly")  # the first one's line names the other too
+    path = next((path for path in paths if path in status), "no path")
+    share = re.search(r"loss [^,]+, [^%]+\d+%", status)
+    result = f"{path}, {seconds:.1f} s, {share[0] if share else 'no accuracy'}"
+    if "✗" in status:
+        return result, [f"the run failed: {status}"]
+    if " done:" not in status:
+        return result, [f"the run did not end within {TRAINING} s: {status}"]
+    found = [] if path == "WebAssembly" else [f"the run was not by WebAssembly: {status}"]
+    return result, found + ([] if share else [f"the run measured no accuracy: {status}"])
+
+
+def trained(engine, url: str) -> tuple[list[str], list[str]]:
+    """How the runs of the laboratories of a page went, and what is wrong with the page then."""
+    results, found = [], []
+    engine.size(1300, 900)
+    engine.open(url)
+    for place in range(engine.run(LABORATORIES)):
+        result, wrong = outcome(*status_of_run(engine, place))
+        results.append(result)
+        found += wrong
+    for width in (1300, 500) if results else ():
+        engine.size(width, 900)
+        time.sleep(0.5)
+        found += [f"after training: {fault}" for fault in engine.run(LOOK)]
+    return results, [*dict.fromkeys(found)]
+
+
 def check(engine, names: list[str], roots: dict[str, str], shots: Path | None) -> Iterator[str]:
     for way, root in roots.items():
         for number, name in enumerate(names):
             found = faults(engine, f"{root}/{name}", number)
-            yield from (f"{way} {name}: {fault}" for fault in found)
+            results, more = trained(engine, f"{root}/{name}")
+            for result in results:
+                print(f"{engine.name} {way} {name}: trained by {result}", flush=True)
+            yield from (f"{way} {name}: {fault}" for fault in found + more)
     for name in names if shots else []:
         engine.size(1300, 900)
         engine.open(f"{roots['http']}/{name}")
@@ -332,6 +400,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Open the built book in Firefox and WebKit.")
     parser.add_argument("html", nargs="?", type=Path, default=ROOT / "_build" / "html")
     parser.add_argument("--only", choices=[engine.name.lower() for engine, _ in ENGINES])
+    parser.add_argument("--pages", nargs="+", help="how the names of the pages to open begin")
     parser.add_argument("--shots", type=Path, help="a folder for pictures of each page")
     arguments = parser.parse_args()
     names = [f"book/{path.name}" for path in sorted((arguments.html / "book").glob("*.html"))]
@@ -339,6 +408,11 @@ def main() -> int:
         names.append("search.html")
     else:
         sys.exit(f"expected a built book in {arguments.html}, found none; run `make book` first")
+    if arguments.pages:
+        begins = tuple(arguments.pages)
+        names = [name for name in names if Path(name).name.startswith(begins)]
+        if not names:
+            sys.exit(f"expected how pages begin, such as 05, got {' '.join(begins)}: none does")
     if arguments.shots:
         arguments.shots.mkdir(parents=True, exist_ok=True)
     opened = failed = 0

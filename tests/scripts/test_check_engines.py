@@ -1,0 +1,128 @@
+"""What `make engines` makes of a run in a laboratory. No engine is opened here, but a stand-in."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+DONE = "Run 1, done: Step 400 of 400, loss 0.0213, roles right 97%. 1.3 ms per step, {}."
+PLAIN = (
+    "plain JavaScript, as this browser has no WebAssembly for it or refuses it: slower, with the "
+    "same result"
+)
+
+
+@pytest.fixture(scope="module")
+def engines() -> ModuleType:
+    """The script, which finds `hostile` beside it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SCRIPTS))
+        yield importlib.import_module("check_engines")
+        for name in ("check_engines", "hostile"):
+            sys.modules.pop(name)
+
+
+class StandIn:
+    """An engine on whose page each of several laboratories says its lines, the last one for good;
+    none has a button if `train` says why."""
+
+    def __init__(self, engines: ModuleType, *lines: list[str], train: str = "", look: list = ()):
+        self.lines, self.sizes, self.pressed = [list(one) for one in lines], [], []
+        self.answers = {engines.LABORATORIES: lambda: len(lines), engines.LOOK: lambda: list(look)}
+        for place, left in enumerate(self.lines):
+            self.answers[engines.STATUS % place] = lambda left=left: (
+                left.pop(0) if len(left) > 1 else left[0]
+            )
+            self.answers[engines.TRAIN % place] = lambda place=place: (
+                self.pressed.append(place) or train
+            )
+
+    def size(self, width: int, height: int) -> None:
+        self.sizes.append(width)
+
+    def open(self, url: str) -> None:
+        self.url = url
+
+    def run(self, script: str):
+        return self.answers[script]()
+
+
+@pytest.mark.parametrize(
+    ("status", "result", "fault"),
+    [
+        (DONE.format("WebAssembly"), "WebAssembly, 2.5 s, loss 0.0213, roles right 97%", None),
+        (
+            DONE.format(PLAIN),
+            "plain JavaScript, 2.5 s, loss 0.0213, roles right 97%",
+            "the run was not by WebAssembly",
+        ),
+        (
+            "Run 1, done: Step 400 of 400, loss 0.0213. 1.3 ms per step, WebAssembly.",
+            "WebAssembly, 2.5 s, no accuracy",
+            "the run measured no accuracy",
+        ),
+        (
+            "✗ Run 1: The engine did not load. Try again when you are online.",
+            "no path, 2.5 s, no accuracy",
+            "the run failed",
+        ),
+        (
+            "Run 1: Step 7 of 400, loss 3.1, roles right 8%. 1.3 ms per step, WebAssembly.",
+            "WebAssembly, 2.5 s, loss 3.1, roles right 8%",
+            "the run did not end within 60 s",
+        ),
+    ],
+)
+def test_outcome_says_how_a_run_went_and_what_is_wrong(engines, status, result, fault):
+    said, found = engines.outcome(status, 2.5)
+    assert said == result
+    assert found == ([] if fault is None else [f"{fault}: {status}"])
+
+
+def test_each_laboratory_is_waited_for_and_the_page_is_looked_at_after(engines):
+    going = ["The engine is being loaded…", "Run 1: Step 3 of 400."]
+    engine = StandIn(
+        engines,
+        [*going, DONE.format("WebAssembly"), "never asked"],
+        [*going, DONE.format(PLAIN), "never asked"],
+        look=["13 px wider than the window of 500"],
+    )
+    results, found = engines.trained(engine, "http://here/a.html")
+    assert engine.url == "http://here/a.html"
+    assert engine.pressed == [0, 1]
+    assert [result.split(",")[0] for result in results] == ["WebAssembly", "plain JavaScript"]
+    assert found == [
+        f"the run was not by WebAssembly: {DONE.format(PLAIN)}",
+        "after training: 13 px wider than the window of 500",
+    ]
+    assert engine.lines == [["never asked"], ["never asked"]]
+    assert set(engine.sizes) == {1300, 500}
+
+
+def test_a_run_that_does_not_end_is_a_fault(engines, monkeypatch):
+    monkeypatch.setattr(engines, "TRAINING", 0.3)
+    engine = StandIn(engines, ["The engine is being loaded…"])
+    results, found = engines.trained(engine, "http://here/a.html")
+    assert results[0].startswith("no path")
+    assert found == ["the run did not end within 0.3 s: The engine is being loaded…"]
+
+
+def test_a_laboratory_without_its_button_is_a_fault_at_once(engines):
+    engine = StandIn(engines, ["never asked"], train="there is no button Train")
+    _, found = engines.trained(engine, "http://here/a.html")
+    assert found == ["the run failed: ✗ there is no button Train"]
+
+
+def test_a_page_without_a_laboratory_is_left_alone(engines):
+    assert engines.trained(StandIn(engines, look=["a fault"]), "http://here/a.html") == ([], [])
+
+
+def test_pages_that_do_not_exist_are_refused(engines, monkeypatch, tmp_path):
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "05_heads.html").write_text("<head></head>", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["check_engines.py", str(tmp_path), "--pages", "5", "11"])
+    with pytest.raises(SystemExit, match="expected how pages begin, such as 05, got 5 11"):
+        engines.main()
