@@ -113,19 +113,21 @@ def test_every_widget_reacts_to_the_keyboard(opened: Opened):
     for widget in page.locator("div.book-widget").all():
         assert widget.locator(".book-widget-error").count() == 0
         controls = widget.locator("input[type=range], select, button:not([disabled])")
-        control = controls.locator("visible=true").first
-        control.focus()
-        kind = control.evaluate("e => e.type ?? e.tagName")
-        before = widget.inner_html()
-        for key in {"button": ["Enter"], "range": ["ArrowRight", "ArrowLeft"]}.get(
-            kind, ["ArrowDown"]
-        ):
-            control.press(key)
-            if changes(widget, before):
-                break
-        else:
-            pytest.fail("nothing changed")
+        visible = controls.locator("visible=true").all()[:3]  # the first may be at its end
+        assert any(changed_by_a_key(widget, control) for control in visible), "nothing changed"
     assert opened.problems == []
+
+
+def changed_by_a_key(widget: Locator, control: Locator) -> bool:
+    control.focus()
+    kind = control.evaluate("e => e.type ?? e.tagName")
+    before = widget.inner_html()
+    keys = {"button": ["Enter"], "range": ["ArrowRight", "ArrowLeft"]}.get(kind, ["ArrowDown"])
+    for key in keys:
+        control.press(key)
+        if changes(widget, before):
+            return True
+    return False
 
 
 def changes(widget: Locator, before: str, within: int = 500) -> bool:
