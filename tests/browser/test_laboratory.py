@@ -42,6 +42,20 @@ def stop(page: Page) -> None:
     page.get_by_role("button", name="Stop", exact=True).dispatch_event("click")
 
 
+def drawn(page: Page) -> None:
+    """Wait until maps and examples are those of the step that the scrubber stands at."""
+    expect(page.locator(".lab-results")).to_have_attribute("aria-busy", "false", timeout=PATIENCE)
+
+
+def no_worker(page: Page) -> None:
+    """Wait until the page's workers have ended, for a few seconds at most."""
+    for _ in range(100):
+        if not page.workers:
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"{len(page.workers)} workers are still there")
+
+
 def step_of(status: str) -> int:
     return int(STEP.search(status)[1])
 
@@ -94,10 +108,11 @@ def test_the_scrubber_goes_back_to_the_untrained_model(stage):
     trained(page)
     slider = page.get_by_label("Look back through the run")
     assert 40 < int(slider.get_attribute("max")) < 90
+    drawn(page)
     expect(page.locator(".lab-wrong")).to_have_count(0)
-    page.wait_for_timeout(1000)  # the last maps are drawn, one after the other
     last = page.locator(".lab-maps").inner_text()
     slider.press("Home")
+    drawn(page)
     expect(slider).to_have_attribute("aria-valuetext", re.compile(r"^run 1, step 0: \d%$"))
     wrong = page.locator("td.lab-wrong").first
     expect(wrong).to_contain_text("(wrong)")
@@ -106,6 +121,7 @@ def test_the_scrubber_goes_back_to_the_untrained_model(stage):
     )
     expect(page.locator(".lab-maps")).not_to_have_text(last, use_inner_text=True)
     slider.press("End")
+    drawn(page)
     expect(page.locator(".lab-wrong:visible")).to_have_count(0)
     expect(page.locator(".lab-maps")).to_have_text(last, use_inner_text=True)
 
@@ -466,8 +482,7 @@ def test_reset_forgets_the_runs_and_ends_the_worker(stage):
     trained(page)
     press(page, "Reset")
     expect(page.locator(".lab-results")).to_be_hidden()
-    page.wait_for_timeout(100)
-    assert page.workers == []
+    no_worker(page)
     trained(page)
     expect(page.locator(".lab-name")).to_have_text("Run 1")
 
@@ -527,8 +542,7 @@ def test_in_a_notebook_torch_takes_the_same_steps(stage):
     expect(ends).to_have_text(["1", "torch"])
     assert stage.violations(page) == []
     page.evaluate("() => window.close()")
-    page.wait_for_timeout(100)
-    assert page.workers == []
+    no_worker(page)
 
 
 def test_without_a_kernel_nothing_offers_torch(stage):

@@ -386,6 +386,7 @@ function build(w) {
     off(torchButton, Boolean(pending) || !run?.losses.length);
     torchNote.textContent = shown.compared ?? "";
     if (probe && probe !== held && !drawing) drawProbe(probe);
+    results.setAttribute("aria-busy", drawing);
   }
 
   /** Maps, examples and numbers, bit by bit; then the probe that has come meanwhile, if any. */

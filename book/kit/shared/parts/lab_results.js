@@ -5,6 +5,7 @@ const labResults = (() => {
   const TABLE = 16; // rows or columns of a map as a table, which takes its time to make
   const WIDE = 16; // tokens at most of an example whose lines stand below each other
   const POINTS = 120; // of a loss curve: each is a mean over neighbouring steps
+  const LATE = 100; // milliseconds after which a frame is not waited for
 
   /** Losses [[step, loss]] as at most POINTS points, each the mean of its steps, up to a cap. */
   function thinned(losses, cap) {
@@ -101,10 +102,12 @@ const labResults = (() => {
 
   const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-  /** Calls each in a task and a frame of its own, so that the page stays free. */
+  /** Calls each in a task and, where frames come, a frame of its own, so that the page stays free. */
   function inFrames([first, ...rest]) {
     if (!first) return;
-    requestAnimationFrame(() => setTimeout(() => {
+    const frame = new Promise((come) => { requestAnimationFrame(come); });
+    const late = new Promise((come) => { setTimeout(come, LATE); });
+    Promise.race([frame, late]).then(() => setTimeout(() => {
       first();
       inFrames(rest);
     }));
