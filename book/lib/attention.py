@@ -174,15 +174,20 @@ class KeyValueCache:
     def select(self, rows: Int[Tensor, " rows"]) -> "KeyValueCache":
         """Return a cache that holds these sequences of the batch, in this order, each any number of
         times: a beam goes on with some hypotheses and drops others.
+
+        Errors: ValueError for rows that it does not have.
         """
         chosen = copy(self)
-        try:
-            if self.length:
-                chosen._key, chosen._value = self._key[rows], self._value[rows]
-        except IndexError as error:
-            got = f"{len(self._key) - 1}, got {rows.tolist()}"
-            raise ValueError(f"expected rows from 0 to {got}") from error
+        if self.length:
+            chosen._key, chosen._value = _rows(self._key, rows), _rows(self._value, rows)
         return chosen
+
+
+def _rows(stored: Tensor, rows: Tensor) -> Tensor:
+    try:
+        return stored.index_select(0, rows)
+    except (IndexError, RuntimeError) as error:
+        raise ValueError(f"expected rows from 0 to {len(stored) - 1}, got {rows}") from error
 
 
 def _moved(old: Tensor, length: int, new: Tensor, room: int) -> Tensor:

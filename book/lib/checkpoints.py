@@ -16,6 +16,7 @@ import random
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -121,26 +122,14 @@ def load_checkpoint(
     Errors: ValueError for a file that is no checkpoint, or one of another model; FileNotFoundError.
     """
     state, place = _read(path), stream.position if stream else None
-    own = {name: tensor.shape for name, tensor in model.state_dict().items()}
     try:
-        found = {name: tensor.shape for name, tensor in state["model"].items()}
-        if found != own:
-            names = [name for name in own | found if own.get(name) != found.get(name)]
-            raise ValueError(f"{names[0]} has another size, or is in one of both only")
         step, extra = int(state["step"]), json.loads(state["extra"])
         generators = state["generators"]
-        random.Random().setstate(generators["python"])  # on trial: a refusal changes nothing
-        np.random.RandomState().set_state(generators["numpy"])
-        torch.Generator().set_state(generators["torch"])
+        _try(state, model, optimizer)
         if stream and state["position"]:
             stream.position = state["position"]
-        optimizer.load_state_dict(state["optimizer"])
-        random.setstate(generators["python"])
-        np.random.set_state(generators["numpy"])  # noqa: NPY002
-        torch.set_rng_state(generators["torch"])
         if generators["cuda"] and torch.cuda.device_count() == len(generators["cuda"]):
             torch.cuda.set_rng_state_all(generators["cuda"])
-        model.load_state_dict(state["model"])
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as e:
         if stream and place:
             stream.position = place
@@ -148,7 +137,39 @@ def load_checkpoint(
             f"{path}: expected the state of this model and optimiser, got another one's; build the "
             f"model with the sizes it was saved with ({e})"
         ) from e
+    random.setstate(generators["python"])
+    np.random.set_state(generators["numpy"])  # noqa: NPY002
+    torch.set_rng_state(generators["torch"])
+    optimizer.load_state_dict(state["optimizer"])
+    model.load_state_dict(state["model"])
     return step, extra
+
+
+def _try(state: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put a state into copies, and make an update with it; an error if the run could not go on."""
+    _require_alike(state["model"], model.state_dict())
+    random.Random().setstate(state["generators"]["python"])
+    np.random.RandomState().set_state(state["generators"]["numpy"])
+    torch.Generator().set_state(state["generators"]["torch"])
+    model, optimizer = deepcopy((model, optimizer))
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()  # now it has what it keeps of each parameter; other sizes may crash Python
+    own = optimizer.state_dict()["state"]
+    for number, kept in state["optimizer"]["state"].items():
+        _require_alike(kept, own[number])
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(deepcopy(state["optimizer"]))
+    optimizer.step()
+    kept = [v for one in optimizer.state.values() for v in one.values() if isinstance(v, Tensor)]
+    if not all(v.isfinite().all() for v in (*model.state_dict().values(), *kept)):
+        raise ValueError("a number is not finite, or is not after an update")
+
+
+def _require_alike(found: dict[str, Any], own: dict[str, Any]) -> None:
+    sizes, wanted = ({k: torch.as_tensor(v).shape for k, v in x.items()} for x in (found, own))
+    if names := [name for name in wanted | sizes if wanted.get(name) != sizes.get(name)]:
+        raise ValueError(f"{names[0]} has another size, or is in one of both only")
 
 
 def peek(path: str | Path) -> dict[str, Any]:
@@ -327,8 +348,6 @@ def load_published(
 
     Chapters, widgets and tests that look at a trained Transformer load this one instead of training
     their own. `python scripts/make_checkpoint.py` (or `make checkpoint`) makes it again.
-
-    Returns: the model, its source vocabulary and its target vocabulary.
     """
     return load_model(PUBLISHED, device)
 

@@ -100,9 +100,8 @@ def _lines(path: Path, faults: list[str]) -> Iterator[str]:
                 yield line
                 number += 1
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        fix = "fetch the file again"
-        message = f"{path}, line {number}: expected a whole gzip archive, got {error}; {fix}"
-        raise ValueError(message) from error
+        wanted = f"{path}, line {number}: expected a whole gzip archive"
+        raise ValueError(f"{wanted}, got {error}; fetch the file again") from error
 
 
 def _columns(path: Path, faults: list[str]) -> Iterator[tuple[str, str, str]]:
@@ -147,9 +146,7 @@ class Vocabulary:
         self._ids = {token: i for i, token in enumerate(self.tokens) if i > UNK}
         if len(set(self.tokens)) < len(self.tokens):
             double = next(token for token, n in Counter(self.tokens).items() if n > 1)
-            raise ValueError(
-                f"expected each token once and none of {SPECIAL}, got {double!r} twice"
-            )
+            raise ValueError(f"expected each token once, none of {SPECIAL}, got {double!r} twice")
 
     @classmethod
     def from_sentences(cls, sentences: Iterable[Sequence[str]], min_count: int = 1) -> "Vocabulary":
@@ -198,9 +195,7 @@ class Vocabulary:
     def _cut(tokens: Sequence[str]) -> Sequence[str]:
         """The tokens themselves; an error for a text, whose letters would pass for tokens."""
         if isinstance(tokens, str):
-            raise ValueError(
-                f"expected a sequence of tokens, got the text {tokens!r}; tokenise it first"
-            )
+            raise ValueError(f"expected a list of tokens, got the text {tokens!r}; tokenise it")
         return tokens
 
 

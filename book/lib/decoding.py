@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lib.attention import _rows
 from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
 from lib.layers import in_mode
 
@@ -216,10 +217,7 @@ def select_rows(state: Any, rows: Int[Tensor, " rows"]) -> Any:
     if state is None:
         return None
     if isinstance(state, Tensor):
-        try:
-            return state[rows]
-        except IndexError as error:
-            raise ValueError(f"expected rows of {tuple(state.shape)}, got {rows}") from error
+        return _rows(state, rows)
     if isinstance(state, tuple):
         parts = [select_rows(part, rows) for part in state]
         return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)

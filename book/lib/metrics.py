@@ -36,8 +36,7 @@ def exact_match(predictions: Sequence[Sequence[str]], references: Sequence[Seque
     """Return the fraction of predictions that equal their reference token by token, from 0 to 1.
 
     Args: sentences as tokens, in the same order.
-    Errors: ValueError for unequal numbers of sentences, for none, or for text
-    that is not split into tokens.
+    Errors: ValueError for unequal numbers of sentences, for none, or for text instead of tokens.
     """
     right = _right(predictions, references)
     return sum(right) / len(right)
@@ -57,9 +56,8 @@ def accuracy_by_length(
     right = _right(predictions, [pair.target for pair in pairs])
     lengths = [len(pair.source) for pair in pairs]
     if min(lengths) < edges[0] or max(lengths) > edges[-1]:
-        got = f"lengths from {min(lengths)} to {max(lengths)}"
-        message = f"expected sources of {edges[0]} to {edges[-1]} tokens, got {got}"
-        raise ValueError(f"{message}; widen the edges so that no sentence is left out")
+        got = f"lengths from {min(lengths)} to {max(lengths)}; widen the edges"
+        raise ValueError(f"expected sources of {edges[0]} to {edges[-1]} tokens, got {got}")
     bins = []
     starts = [edges[0], *(edge + 1 for edge in edges[1:-1])]
     for shortest, longest in zip(starts, edges[1:], strict=True):
@@ -120,6 +118,4 @@ def _require_pairs(predictions: Sequence, references: Sequence) -> None:
 def _require_tokens(*sides: Sequence) -> None:
     for sentence in (sentence for side in sides for sentence in side):
         if isinstance(sentence, str):
-            raise ValueError(
-                f"expected tokens, got the text {sentence!r}; split it into tokens first"
-            )
+            raise ValueError(f"expected tokens, got the text {sentence!r}; split it first")

@@ -218,9 +218,11 @@ class AdditiveAttention(nn.Module):
         if projected is None:
             projected = self.key_map(keys)
         fitting = keys.dim() == projected.dim() == 3 and keys.shape[:2] == projected.shape[:2]
+        fitting = fitting and (mask is None or mask.shape == keys.shape[:2])
         if not fitting or query.shape[:-1] != keys.shape[:1]:
-            got = f"{tuple(query.shape)} and {tuple(keys.shape)}"
-            raise ValueError(f"expected a query (batch, d) and keys (batch, key, d), got {got}")
+            got = ", ".join(str(tuple(x.shape)) for x in (query, keys, mask) if x is not None)
+            wanted = "query (batch, d), keys (batch, key, d), mask (batch, key)"
+            raise ValueError(f"expected {wanted}, got {got}")
         scores = self.score(torch.tanh(projected + self.query_map(query).unsqueeze(1))).squeeze(-1)
         if mask is not None:
             _require_boolean(mask)

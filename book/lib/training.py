@@ -179,10 +179,8 @@ def teacher_forcing(
     inputs, target = (batch.source, batch.source_lengths, batch.target_in), batch.target_out
     real = target != PAD
     if real_only and not hasattr(model, "real_logits"):
-        raise ValueError(
-            f"expected a model with a method real_logits, got {type(model).__name__}; "
-            "leave real_only out"
-        )
+        got = type(model).__name__
+        raise ValueError(f"expected a model with real_logits, got {got}; leave real_only out")
     with low_precision(target.device, autocast):
         if real_only:
             logits, target = model.real_logits(*inputs, real.sum(dim=1))[None], target[real][None]
@@ -303,10 +301,8 @@ def train(
             parts = list(islice(stream, accumulate))
             if len(parts) < accumulate:
                 wanted, got = (n * accumulate for n in (steps - start, step - start))
-                raise ValueError(
-                    f"expected {wanted} batches, got {got + len(parts)}: "
-                    "give a longer stream, e.g. endless(...)"
-                )
+                fix = "give a longer stream, e.g. endless(...)"
+                raise ValueError(f"expected {wanted} batches, got {got + len(parts)}: {fix}")
             for group in optimizer.param_groups:
                 group["lr"] = lr * (schedule(step) if schedule else 1.0)
             mean, read = update(model, optimizer, parts, loss, clip=clip)

@@ -80,15 +80,10 @@ class Config:
         if not isinstance(self.tied, bool):
             raise ValueError(f"expected tied to be True or False, got {self.tied!r}")
         if not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
-            raise ValueError(
-                f"expected a dropout of at least 0 and below 1, got {self.dropout!r}; "
-                "it is the fraction of entries set to 0"
-            )
+            raise ValueError(f"expected a dropout of at least 0 and below 1, got {self.dropout!r}")
         if self.d_model % self.n_heads:
-            raise ValueError(
-                "expected d_model to be a multiple of n_heads, got "
-                f"d_model={self.d_model} and n_heads={self.n_heads}; change one of them"
-            )
+            got = f"d_model={self.d_model} and n_heads={self.n_heads}; change one of them"
+            raise ValueError(f"expected d_model to be a multiple of n_heads, got {got}")
         if self.positions == "rotary" and self.d_k % 2:
             raise ValueError(
                 f"expected an even d_k = d_model / n_heads for rotary positions, got {self.d_k}; "

@@ -112,7 +112,8 @@ def _load_checkpoint(folder: Path) -> Any:
     logits = model(batch.source, batch.source_lengths, batch.target_in)
     logits.sum().backward()
     optimizer.step()
-    return step, extra, model.state_dict(), optimizer.state_dict()
+    told = json.dumps(extra)  # the run's own, in which a loss may be NaN
+    return step, told, model.state_dict(), optimizer.state_dict()
 
 
 def _load_model(folder: Path) -> Any:

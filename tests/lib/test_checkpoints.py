@@ -290,10 +290,24 @@ def test_another_model(tmp_path):
 
 def test_a_refused_checkpoint_changes_nothing(tmp_path, monkeypatch):
     """Not even the parameters that would have fitted."""
-    model, optimizer, stream = new_run()
+    run = model, optimizer, stream = new_run()
+    go_on(run, 1)
     stream.position = (1, 2)
     save_checkpoint(tmp_path / "c", model, optimizer, step=0, stream=stream)
     state = torch.load(tmp_path / "c", weights_only=True)
+    kept = state["optimizer"]
+
+    def groups(**other):
+        return kept | {"param_groups": [group | other for group in kept["param_groups"]]}
+
+    def moments(**other):
+        """Other ones of the first parameter, filled with one number; None leaves one out."""
+        own = kept["state"][0]
+        filled = {k: v if torch.is_tensor(v) else torch.full_like(own[k], v)
+                  for k, v in other.items() if v is not None}  # fmt: skip
+        rest = {k: v for k, v in own.items() if k not in other}
+        return kept | {"state": kept["state"] | {0: rest | filled}}
+
     other, its_optimizer, its_stream = new_run(seed=3)
     before = {name: weight.clone() for name, weight in other.state_dict().items()}
     some = next(iter(before))
@@ -306,7 +320,16 @@ def test_a_refused_checkpoint_changes_nothing(tmp_path, monkeypatch):
         {"model": None},
         {"optimizer": {}},
         {"optimizer": {"state": {}, "param_groups": []}},
+        {"optimizer": groups(betas=3)},
+        {"optimizer": groups(eps=float("nan"))},
+        {"optimizer": moments(exp_avg=torch.zeros(3))},
+        {"optimizer": moments(exp_avg_sq=None)},
+        {"optimizer": moments(exp_avg=float("inf"))},
+        {"optimizer": moments(exp_avg_sq=float("inf"))},
+        {"model": state["model"] | {some: state["model"][some] * float("nan")}},
         {"generators": {}},
+        {"generators": {k: v for k, v in state["generators"].items() if k != "cuda"}},
+        {"generators": state["generators"] | {"cuda": 1}},
         {"generators": state["generators"] | {"python": (3, (1, 2), None)}},
         {"generators": state["generators"] | {"numpy": "words"}},
         {"generators": state["generators"] | {"torch": torch.zeros(3)}},

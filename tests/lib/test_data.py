@@ -108,7 +108,7 @@ class TestVocabulary:
             Vocabulary(["a", "b", word])
 
     def test_text_is_not_a_sentence(self):
-        with pytest.raises(ValueError, match="got the text 'a b'; tokenise it first"):
+        with pytest.raises(ValueError, match="got the text 'a b'; tokenise it"):
             Vocabulary(["a", "b"]).encode("a b")
         with pytest.raises(ValueError, match="got the text 'a b'"):
             Vocabulary.from_sentences(["a b"])

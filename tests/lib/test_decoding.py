@@ -336,5 +336,5 @@ def test_translate_passes_the_penalty_on():
 
 
 def test_rows_that_a_state_does_not_have():
-    with pytest.raises(ValueError, match=r"expected rows of \(2, 3\), got tensor\(\[2\]\)"):
+    with pytest.raises(ValueError, match=r"expected rows from 0 to 1, got tensor\(\[2\]\)"):
         select_rows(torch.randn(2, 3), torch.tensor([2]))

@@ -99,9 +99,9 @@ def test_no_sentences_and_uncut_text(vocab):
         ValueError, match="expected at least one sentence with letters to learn sub-words"
     ):
         SubwordVocabulary.from_sentences([], 50)
-    with pytest.raises(ValueError, match="expected a sequence of tokens, got the text"):
+    with pytest.raises(ValueError, match="expected a list of tokens, got the text"):
         SubwordVocabulary.from_sentences(["the low tower"], 50)
-    with pytest.raises(ValueError, match="expected a sequence of tokens, got the text"):
+    with pytest.raises(ValueError, match="expected a list of tokens, got the text"):
         vocab.encode("the low tower")
 
 
