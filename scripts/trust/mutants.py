@@ -291,11 +291,11 @@ class Map:
         lines = self.tests.get(mutant.file, {})
         first, last = mutant.head or (mutant.span.line, mutant.span.end_line)
         wanted = {test for at in range(first, last + 1) for test in lines.get(at, ())}
-        if not wanted and mutant.head is None and not self._in_function(mutant):
-            wanted = {test for tests in lines.values() for test in tests}  # run by the import
         own = f"test_{Path(mutant.file).stem}"
         if not wanted:  # run while tests are collected: by a model that a file of tests makes once
             wanted = {test for test in self.seconds if own in test}
+            if mutant.head is None and not self._in_function(mutant):  # run by the import
+                wanted |= {test for tests in lines.values() for test in tests}
         return sorted(wanted, key=lambda test: (own not in test, self.seconds.get(test, 0.0)))
 
     @staticmethod

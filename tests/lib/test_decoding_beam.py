@@ -1,6 +1,7 @@
 """Beam search: between greedy and brute force, alone as in a batch, with any state."""
 
 import itertools
+import math
 from typing import NamedTuple
 
 import pytest
@@ -228,6 +229,17 @@ def test_the_penalty_decides_between_short_and_long():
     long, _ = beam_search(Table(rows), *ONE, 9, beam=4, alpha=1.0)
     assert short.tolist() == [[B, EOS]]
     assert long.tolist() == [[A] * 6 + [EOS]]
+
+
+def test_of_two_that_are_equally_good_the_shorter_stays():
+    """log p: -log 2 for one token, -2 log 2 for two, with a penalty of exactly 2."""
+    about = math.log(2) / math.log(7 / 6)
+    near = (about * (1 + k * 2.0**-52) for k in range(-64, 65))
+    alpha = next(a for a in near if length_penalty(2, a) == 2)
+    rows = {(): {EOS: 0.5, A: 0.5}, (A,): {EOS: 0.5, B: 0.5}}
+    tokens, scores = beam_search(Table(rows), *ONE, 2, beam=3, alpha=alpha)
+    assert scores.item() == beam_search(Table({(): rows[()]}), *ONE, 1, beam=3, alpha=alpha)[1]
+    assert tokens.tolist() == [[EOS]]
 
 
 def test_stops_as_soon_as_nothing_can_overtake():

@@ -530,3 +530,32 @@ def test_gradients_are_clipped_at_norm_one_unless_told(by_train):
     else:
         update(model, optimizer, [batch()], steep)
     assert model.table.detach().norm().item() == pytest.approx(1.0, rel=1e-4)
+
+
+def test_an_update_by_no_token_is_of_a_loss_of_zero():
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    before = model.weight.detach().clone()
+    loss, tokens = update(
+        model, optimizer, [torch.zeros(0, 2)], lambda model, part: (model(part).sum(), len(part))
+    )
+    assert (loss, tokens) == (0, 1)
+    assert torch.equal(model.weight, before)
+
+
+def test_a_parameter_without_a_gradient_stays_where_it_is():
+    """Not even the momentum of an earlier update moves it."""
+    model = nn.ParameterList([torch.ones(1), torch.ones(1)])
+    optimizer = paper_adam(model)
+    optimizer.param_groups[0]["lr"] = 0.1
+    both, first = torch.ones(2), torch.tensor([1.0, 0.0])
+
+    def used(model, part):
+        return sum(p.sum() for p, one in zip(model, part, strict=True) if one), 1
+
+    update(model, optimizer, [both], used)
+    moved = model[1].item()
+    assert moved != 1
+    update(model, optimizer, [first], used)
+    assert model[1].item() == moved
+    assert model[0].item() < moved
