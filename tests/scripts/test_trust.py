@@ -238,6 +238,25 @@ def test_a_text_that_breaks_something_is_found(tmp_path):
     assert 1 <= len(tried.findings) <= 3
 
 
+@pytest.mark.parametrize(
+    ("wrong", "found"),
+    [(False, {"as undisturbed": 2}), (True, {"as undisturbed": 1, "unclear": 1})],
+)
+def test_each_test_of_the_pages_counts(tmp_path, monkeypatch, wrong, found):
+    monkeypatch.setattr(hostile, "ROOT", tmp_path)
+    place = tmp_path / "_build" / "html"
+    place.mkdir(parents=True)
+    assert hostile.pages(tmp_path / "none.py").counts == {"left out": 1}
+    (place / "index.html").touch()
+    path = tmp_path / "test_pages.py"
+    path.write_text(f"def test_a():\n    pass\n\ndef test_b():\n    assert not {wrong}\n")
+    tried = hostile.pages(path)
+    assert tried.counts == found
+    assert [finding["text"].split(" in ")[0] for finding in tried.findings] == (
+        ["1 failed, 1 passed"] if wrong else []
+    )
+
+
 # --- mutants --------------------------------------------------------------------------------------
 
 SOURCE = '''"""A module."""
@@ -330,6 +349,16 @@ def test_a_mutant_is_killed_and_another_survives(tmp_path):
 
 
 # --- the table ------------------------------------------------------------------------------------
+
+
+def test_a_constant_is_judged_by_the_tests_of_its_file():
+    """They read it and run no line of the file: only its import does."""
+    file = "book/lib/translation.py"
+    text = (mutants.ROOT / file).read_text(encoding="utf-8")
+    dates = next(m for m in mutants.mutants_of(file, text) if (m.before, m.after) == ("365", "366"))
+    reads, runs, other = "tests/lib/test_translation.py::a", "tests/x.py::b", "tests/x.py::c"
+    seconds = {reads: 2.0, runs: 1.0, other: 0.5}
+    assert mutants.Map({file: {100: [runs]}}, seconds, []).of(dates) == [reads, runs]
 
 
 def test_table_and_file(tmp_path, monkeypatch):
