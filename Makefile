@@ -190,7 +190,7 @@ weigh: $(VENV)/browser.stamp book ## what each page costs its reader, and what a
 engines: book ## open every page in Firefox and WebKit, where they are installed
 	$(BIN)/python scripts/check_engines.py
 
-trust: $(VENV)/test.stamp ## try to break library, runs and pages: make trust [ARGS="--only fuzz --inputs 2000"] (half an hour)
+trust: setup-test book ## try to break library, runs and pages: make trust [ARGS="--only fuzz --inputs 2000"] (a quarter of an hour)
 	@PYTHONPATH=book:. $(BIN)/python -m scripts.trust $(ARGS)
 
 clean: ## remove what the build made

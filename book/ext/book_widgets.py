@@ -18,6 +18,7 @@ The directive `{widget} NAME` shows, on a page without code, the widget that a c
     ```
 """
 
+import hashlib
 import json
 import re
 import shutil
@@ -35,6 +36,7 @@ CHECKPOINTS = KIT.parent / "checkpoints"
 LAST = 900  # of the style sheets, behind the book's own, which have 800
 PARTS = re.compile(r"^// Parts: (.+)$", re.MULTILINE)
 EXPORT = re.compile(r"^export default ", re.MULTILINE)
+ENGINE = '"engine.js"'
 USED = re.compile(r'class="book-widget" data-module="([^"]*)"')
 
 
@@ -70,6 +72,9 @@ def widget_script(name: str, folder: Path) -> str:
             f"the shared names {', '.join(SHARED)} are there without an import"
         )
     body = parts_of(text, folder) + EXPORT.sub("const module = ", text)
+    if ENGINE in body:  # a browser must not keep an old one for a new page
+        version = hashlib.sha256(engine_script().encode()).hexdigest()[:8]
+        body = body.replace(ENGINE, f'"engine.js?v={version}"')
     return (
         f"(() => {{\nconst {{ {', '.join(SHARED)} }} = bookWidgets.shared;\n{body}\n"
         f"bookWidgets.add({json.dumps(name)}, module);\n}})();\n"

@@ -1,6 +1,6 @@
 """Try to break the library, a training run and the page, and say what gave way: `make trust`.
 
-    make trust                                          all of it, half an hour of two cores
+    make trust                                          all of it, a quarter of an hour of two cores
     make trust ARGS="--only fuzz --inputs 2000"         a part, and shorter
     make trust ARGS="--seed 7"                          other random inputs
 

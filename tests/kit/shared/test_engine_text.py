@@ -1,6 +1,7 @@
 """The engine as pages and notebooks load it: all its scripts, and nothing for readers alone."""
 
 import base64
+import hashlib
 import json
 import re
 
@@ -52,6 +53,9 @@ def test_pages_get_the_engine_as_a_script(tmp_path, monkeypatch):
     assert json.loads(found[1]) == worker_text()
     assert base64.b64decode(found[2]) == kernels()
     assert kernels().startswith(b"\0asm")
+    version = hashlib.sha256(script.encode()).hexdigest()[:8]
+    page = (tmp_path / "laboratory.js").read_text(encoding="utf-8")
+    assert f'new URL("engine.js?v={version}", here)' in page
     names = (path for path in tmp_path.glob("*.js") if path.name != "engine.js")
     assert not [p for p in names if "makeAdam" in p.read_text(encoding="utf-8")], "on demand alone"
     monkeypatch.setattr(engine_text, "FOLDER", tmp_path)
