@@ -162,7 +162,7 @@ def _try(state: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimiz
     optimizer.load_state_dict(deepcopy(state["optimizer"]))
     optimizer.step()
     kept = [v for one in optimizer.state.values() for v in one.values() if isinstance(v, Tensor)]
-    if not all(v.isfinite().all() for v in (*model.state_dict().values(), *kept)):
+    if not all(v.isfinite().all() for v in (*model.parameters(), *kept)):
         raise ValueError("a number is not finite, or is not after an update")
 
 
