@@ -5,6 +5,7 @@ import math
 import pytest
 
 from kit.shared.recorded import FOLDER, read_results, write_results
+from tests.paths import BOOK
 
 
 def test_what_is_written_is_read(tmp_path):
@@ -29,7 +30,8 @@ def test_nan_is_refused_and_the_old_file_stays(tmp_path):
 
 
 def test_each_record_is_written_by_a_script():
-    scripts = {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.parent.glob("*.py")}
+    scripts = [*FOLDER.parent.glob("*.py"), *(BOOK.parent / "scripts").rglob("*.py")]
+    texts = [path.read_text(encoding="utf-8") for path in scripts]
     for path in FOLDER.glob("*.json"):
-        named = any(f'"{path.stem}"' in text for text in scripts.values())
-        assert path.stem in scripts or named, path.name
+        named = any(f'"{name}"' in text for text in texts for name in (path.stem, path.name))
+        assert (FOLDER.parent / f"{path.stem}.py").is_file() or named, path.name
