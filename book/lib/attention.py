@@ -185,9 +185,11 @@ class KeyValueCache:
 
 def _rows(stored: Tensor, rows: Tensor) -> Tensor:
     try:
-        return stored.index_select(0, rows)
-    except (IndexError, RuntimeError) as error:
-        raise ValueError(f"expected rows from 0 to {len(stored) - 1}, got {rows}") from error
+        if rows.dim() != 1 or rows.dtype not in (torch.int32, torch.int64):
+            raise IndexError("these are no numbers of rows")
+        return stored[rows]
+    except IndexError as e:
+        raise ValueError(f"expected rows of a batch {list(stored.shape[:1])}, got {rows}") from e
 
 
 def _moved(old: Tensor, length: int, new: Tensor, room: int) -> Tensor:

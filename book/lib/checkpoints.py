@@ -104,8 +104,7 @@ def save_checkpoint(
     torch.save(state, buffer)
     buffer.seek(-2, os.SEEK_END)  # a zip file ends with the length of a comment, which may follow
     buffer.write(SEAL.to_bytes(2, "little"))
-    seal = _seal(buffer.getbuffer())
-    buffer.write(seal)
+    buffer.write(_seal(buffer.getbuffer()))
     write_whole(path, lambda part: part.write_bytes(buffer.getbuffer()))
 
 
@@ -118,8 +117,10 @@ def load_checkpoint(
 ) -> tuple[int, dict[str, Any]]:
     """Put a run back into the state that `save_checkpoint` kept; all are changed in place.
 
+    Copies make a step first, with gradients of 0; so the optimiser must need no closure.
     Returns: the updates made so far, and `extra`.
-    Errors: ValueError for a file that is no checkpoint, or one of another model; FileNotFoundError.
+    Errors: ValueError for a file that is no checkpoint, or one of another model, or one with
+    numbers that are not finite; FileNotFoundError. Nothing has changed then.
     """
     state, place = _read(path), stream.position if stream else None
     try:
@@ -130,13 +131,13 @@ def load_checkpoint(
             stream.position = state["position"]
         if generators["cuda"] and torch.cuda.device_count() == len(generators["cuda"]):
             torch.cuda.set_rng_state_all(generators["cuda"])
+    except torch.OutOfMemoryError:
+        raise
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as e:
         if stream and place:
             stream.position = place
-        raise ValueError(
-            f"{path}: expected the state of this model and optimiser, got another one's; build the "
-            f"model with the sizes it was saved with ({e})"
-        ) from e
+        wanted = f"{path}: expected the state of this model and optimiser"
+        raise ValueError(f"{wanted}, got one with which they cannot go on: {e}") from e
     random.setstate(generators["python"])
     np.random.set_state(generators["numpy"])  # noqa: NPY002
     torch.set_rng_state(generators["torch"])
@@ -148,16 +149,21 @@ def load_checkpoint(
 def _try(state: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Put a state into copies, and make an update with it; an error if the run could not go on."""
     _require_alike(state["model"], model.state_dict())
-    random.Random().setstate(state["generators"]["python"])
-    np.random.RandomState().set_state(state["generators"]["numpy"])
-    torch.Generator().set_state(state["generators"]["torch"])
+    generators = state["generators"]
+    random.Random().setstate(generators["python"])
+    np.random.RandomState().set_state(generators["numpy"])
+    if not 0 <= generators["numpy"][2] <= len(generators["numpy"][1]):  # NumPy does not look
+        raise ValueError("its random numbers begin outside their table")
+    torch.Generator().set_state(generators["torch"])
     model, optimizer = deepcopy((model, optimizer))
-    for parameter in model.parameters():
+    for parameter in (p for group in optimizer.param_groups for p in group["params"]):
         parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()  # now it has what it keeps of each parameter; other sizes may crash Python
+    optimizer.step()  # now it has what it keeps of each parameter
     own = optimizer.state_dict()["state"]
     for number, kept in state["optimizer"]["state"].items():
-        _require_alike(kept, own[number])
+        _require_alike(kept, own[number])  # torch does not look: other sizes or strides may crash
+        for name, value in own[number].items():
+            kept[name] = torch.as_tensor(value).clone().copy_(torch.as_tensor(kept[name]))
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(deepcopy(state["optimizer"]))
     optimizer.step()
@@ -202,10 +208,8 @@ def _read(path: str | Path) -> dict[str, Any]:
         ) from error
     whole = isinstance(state, dict) and state.get("format") == FORMAT and state.keys() >= PARTS
     if not whole or not isinstance(state["extra"], str):
-        raise ValueError(
-            f"{path}: expected a checkpoint of format {FORMAT}, got something else; "
-            "it was not written by this version of save_checkpoint"
-        )
+        got = "something else; it was not written by this version of save_checkpoint"
+        raise ValueError(f"{path}: expected a checkpoint of format {FORMAT}, got {got}")
     return state
 
 
@@ -219,9 +223,8 @@ def _plain(extra: dict[str, Any]) -> dict[str, Any]:
     try:
         return json.loads(json.dumps(extra, allow_nan=True))
     except TypeError as error:
-        raise ValueError(
-            f"expected numbers, strings, lists and dictionaries in extra, got more: {error}"
-        ) from error
+        wanted = "numbers, strings, lists and dictionaries in extra"
+        raise ValueError(f"expected {wanted}, got more: {error}") from error
 
 
 def save_model(
@@ -265,9 +268,8 @@ def _read_card(path: str | Path) -> dict[str, Any]:
         with safe_open(str(path), "pt") as file:
             card = json.loads((file.metadata() or {}).get("card", "{}"))
     except (SafetensorError, RecursionError, ValueError) as error:
-        raise ValueError(
-            f"{path}: expected a safetensors file, got another one or a part of one: {error}"
-        ) from error
+        got = f"another one or a part of one: {error}"
+        raise ValueError(f"{path}: expected a safetensors file, got {got}") from error
     known = isinstance(card, dict) and card.get("format") == FORMAT
     if not known or not isinstance(card.get("about"), dict):
         raise ValueError(

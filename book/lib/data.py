@@ -3,6 +3,7 @@
 Sentences of about equal length stand together, so that little of a batch is padding."""
 
 import gzip
+import operator
 import random
 import re
 import unicodedata
@@ -182,10 +183,11 @@ class Vocabulary:
 
     def _until_the_end(self, ids: Iterable[int] | Int[Tensor, " time"]) -> Iterator[int]:
         """The numbers up to the first EOS, without PAD and BOS, each of them checked."""
+        if isinstance(ids, Tensor) and ids.dim() != 1:
+            raise ValueError(f"expected the numbers of one sentence, got {tuple(ids.shape)}")
         for i in map(int, ids):
             if not 0 <= i < len(self):
-                fix = "decode with the vocabulary of the same side"
-                raise ValueError(f"expected numbers from 0 to {len(self) - 1}, got {i}; {fix}")
+                raise ValueError(f"expected numbers from 0 to {len(self) - 1}, got {i}")
             if i == EOS:
                 return
             if i not in (PAD, BOS):
@@ -357,10 +359,9 @@ class BatchStream:
         ]
         longest = max(max(pair.lengths) for pair in self._pairs)
         if max_tokens is not None and longest > max_tokens:
-            raise ValueError(
-                f"expected sentences of at most max_tokens={max_tokens} tokens with EOS, got one "
-                f"of {longest}; raise max_tokens or leave long sentences out"
-            )
+            wanted = f"sentences of at most max_tokens={max_tokens} tokens with EOS"
+            got = f"one of {longest}; raise max_tokens or leave long sentences out"
+            raise ValueError(f"expected {wanted}, got {got}")
         self._max_tokens = max_tokens or longest * len(pairs)
         self._batch_size = batch_size or len(pairs)
         self._seed = seed
@@ -373,14 +374,13 @@ class BatchStream:
 
     @position.setter
     def position(self, place: tuple[int, int]) -> None:
-        epoch, index = place
-        self._epoch_groups = self.groups(self._seed * 1000 + epoch)
-        if not (epoch >= 0 and 0 <= index < self.per_epoch):
-            raise ValueError(
-                f"expected an index from 0 to {self.per_epoch - 1} in an epoch from 0, "
-                f"got epoch {epoch} and index {index}; the data or the bounds are other ones"
-            )
-        self._position = Position(epoch, index)
+        epoch, index = map(operator.index, place)
+        groups = self.groups(self._seed * 1000 + epoch)
+        if not (epoch >= 0 and 0 <= index < len(groups)):
+            got = f"epoch {epoch} and index {index}; the data or the bounds are other ones"
+            wanted = f"an index from 0 to {len(groups) - 1} in an epoch from 0"
+            raise ValueError(f"expected {wanted}, got {got}")
+        self._epoch_groups, self._position = groups, Position(epoch, index)
 
     def groups(self, seed: int) -> list[list[int]]:
         """Sort the pairs into batches, as numbers of pairs."""

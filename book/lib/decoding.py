@@ -197,9 +197,8 @@ def length_penalty(length: int, alpha: float) -> float:
     Source: Wu et al. 2016, equation 14.
     """
     if length < 1 or not 0 <= alpha < torch.inf:
-        raise ValueError(
-            f"expected length of at least 1 and alpha of at least 0, got {length} and {alpha}"
-        )
+        got = f"{length} and {alpha}"
+        raise ValueError(f"expected length of at least 1 and alpha of at least 0, got {got}")
     try:
         return ((5 + length) / 6) ** alpha
     except OverflowError as error:

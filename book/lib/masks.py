@@ -157,7 +157,5 @@ def _require_one_each(lengths: Tensor, tokens: Tensor) -> None:
 
 def _require_boolean(mask: Tensor) -> None:
     if mask.dtype != torch.bool:
-        raise ValueError(
-            f"expected a boolean mask, True = may attend, got {mask.dtype}; "
-            "turn 0/1 into it with mask.bool(), an additive mask with mask == 0"
-        )
+        fix = "turn 0/1 into it with mask.bool(), an additive mask with mask == 0"
+        raise ValueError(f"expected a boolean mask, True = may attend, got {mask.dtype}; {fix}")

@@ -108,7 +108,7 @@ def real_positions(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "b
     Errors: ValueError for a length below 1 or above `time`.
     """
     real = padding_mask(lengths, time)[:, 0]
-    if not ((lengths > 0) & (lengths <= time)).all():
+    if lengths.dim() != 1 or not ((lengths > 0) & (lengths <= time)).all():
         got = f"{lengths.tolist()}: count each sequence's real tokens, padding left out"
         raise ValueError(f"expected source lengths from 1 to {time}, got {got}")
     return real
@@ -220,8 +220,8 @@ class AdditiveAttention(nn.Module):
         fitting = keys.dim() == projected.dim() == 3 and keys.shape[:2] == projected.shape[:2]
         fitting = fitting and (mask is None or mask.shape == keys.shape[:2])
         if not fitting or query.shape[:-1] != keys.shape[:1]:
-            got = ", ".join(str(tuple(x.shape)) for x in (query, keys, mask) if x is not None)
-            wanted = "query (batch, d), keys (batch, key, d), mask (batch, key)"
+            got = [tuple(x.shape) for x in (query, keys, projected, mask) if x is not None]
+            wanted = "query (batch, d), keys and their map (batch, key, d), mask (batch, key)"
             raise ValueError(f"expected {wanted}, got {got}")
         scores = self.score(torch.tanh(projected + self.query_map(query).unsqueeze(1))).squeeze(-1)
         if mask is not None:

@@ -85,10 +85,9 @@ class Config:
             got = f"d_model={self.d_model} and n_heads={self.n_heads}; change one of them"
             raise ValueError(f"expected d_model to be a multiple of n_heads, got {got}")
         if self.positions == "rotary" and self.d_k % 2:
-            raise ValueError(
-                f"expected an even d_k = d_model / n_heads for rotary positions, got {self.d_k}; "
-                "change d_model or n_heads, or choose another scheme"
-            )
+            got = f"{self.d_k}; change d_model or n_heads, or choose another scheme"
+            wanted = "an even d_k = d_model / n_heads for rotary positions"
+            raise ValueError(f"expected {wanted}, got {got}")
 
     @property
     def d_k(self) -> int:

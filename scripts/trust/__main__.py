@@ -248,7 +248,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for finding in row.findings[:40]:
             print(f"{row.name}: {json.dumps(finding, ensure_ascii=True)[:400]}")
     print(f"\nseed {o.seed}, {(time.monotonic() - started) / 60:.1f} minutes\n\n{table(rows)}")
-    if kept := [row for row in rows if row.tried and full(row.part, o)]:
+    short = {row.part for row in rows if not row.tried or "left out" in row.outcome}
+    if kept := [row for row in rows if row.part not in short and full(row.part, o)]:
         store(kept, o)
     return int(any(row.against for row in rows))
 

@@ -45,7 +45,6 @@ TOO_BIG = (
 MISFITS = (  # sizes of two tensors, in torch's words: `lib` promises no others for them
     "must match the size of tensor b",
     "shapes cannot be multiplied",
-    "0-d tensor",
 )
 OF_TYPES = (
     "must be long",

@@ -61,8 +61,9 @@ def pages(path: Path = IN_BROWSER) -> Tried:
     command += ["--import-mode=importlib", str(path)]
     done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
     last = done.stdout.strip().split("\n")[-1]
-    for _ in range(int((re.search(r"(\d+) passed", last) or [0, 0])[1])):
+    passed = int((re.search(r"(\d+) passed", last) or [0, 0])[1])
+    for _ in range(passed):
         tried.add("as undisturbed")
-    if done.returncode:
-        tried.add("left out" if done.returncode == 5 else "unclear", path.name, last)
+    if done.returncode or not passed:
+        tried.add("left out" if done.returncode in (0, 5) else "unclear", path.name, last)
     return tried

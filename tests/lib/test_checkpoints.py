@@ -300,6 +300,10 @@ def test_a_refused_checkpoint_changes_nothing(tmp_path, monkeypatch):
     def groups(**other):
         return kept | {"param_groups": [group | other for group in kept["param_groups"]]}
 
+    def numpy_at(place):
+        name, keys, _, *rest = state["generators"]["numpy"]
+        return name, keys, place, *rest
+
     def moments(**other):
         """Other ones of the first parameter, filled with one number; None leaves one out."""
         own = kept["state"][0]
@@ -332,9 +336,12 @@ def test_a_refused_checkpoint_changes_nothing(tmp_path, monkeypatch):
         {"generators": state["generators"] | {"cuda": 1}},
         {"generators": state["generators"] | {"python": (3, (1, 2), None)}},
         {"generators": state["generators"] | {"numpy": "words"}},
+        {"generators": state["generators"] | {"numpy": numpy_at(5000)}},
+        {"generators": state["generators"] | {"numpy": numpy_at(-1)}},
         {"generators": state["generators"] | {"torch": torch.zeros(3)}},
         {"position": (0, 10**6)},
         {"position": 7},
+        {"position": (0, 0.5)},
         {"step": "seven"},
         {"extra": "{"},
     ):
@@ -346,6 +353,73 @@ def test_a_refused_checkpoint_changes_nothing(tmp_path, monkeypatch):
         assert torch.equal(torch.get_rng_state(), drawn), broken
         assert its_stream.position == place, broken
     assert not its_optimizer.state
+
+
+def test_moments_come_back_however_they_lie_in_the_file(tmp_path):
+    """Fused Adam reads memory in order; in another one it would mix them up or leave the memory."""
+    run = model, optimizer, stream = new_run()
+    go_on(run, 2)
+    save_checkpoint(tmp_path / "c", model, optimizer, step=2, stream=stream)
+    state = torch.load(tmp_path / "c", weights_only=True)
+    strange = 0
+    for kept in state["optimizer"]["state"].values():
+        for name, moment in kept.items():
+            if moment.dim() == 2:
+                kept[name] = moment.T.contiguous().T
+                strange += kept[name].stride() != moment.stride()
+    assert strange > 10
+    torch.save(state, tmp_path / "strange")
+    both = [new_run(seed=1), new_run(seed=1)]
+    for other, name in zip(both, ("c", "strange"), strict=True):
+        load_checkpoint(tmp_path / name, *other[:2], stream=other[2])
+        go_on(other, 2)
+    for one, other in zip(both[0][0].parameters(), both[1][0].parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_moment_that_is_one_number_for_all_is_read_as_such(tmp_path):
+    run = model, optimizer, _ = new_run()
+    go_on(run, 1)
+    save_checkpoint(tmp_path / "c", model, optimizer, step=1)
+    state = torch.load(tmp_path / "c", weights_only=True)
+    first = state["optimizer"]["state"][0]
+    first["exp_avg"] = torch.full((1, 1), 0.5).expand_as(first["exp_avg"])
+    torch.save(state, tmp_path / "c")
+    load_checkpoint(tmp_path / "c", model, optimizer)
+    moment = optimizer.state[optimizer.param_groups[0]["params"][0]]["exp_avg"]
+    assert moment.is_contiguous()
+    assert (moment == 0.5).all()
+
+
+def test_a_mask_among_the_buffers_and_a_parameter_beside_the_model_come_back(tmp_path):
+    def run():
+        model = nn.Linear(2, 2)
+        model.register_buffer("mask", torch.full((2, 2), -torch.inf).triu(1))
+        beside = nn.Parameter(torch.ones(1))
+        return model, torch.optim.Adam([*model.parameters(), beside], lr=0.1), beside
+
+    model, optimizer, beside = run()
+    (model(torch.ones(1, 2)).sum() * beside).sum().backward()
+    optimizer.step()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=1)
+    other, its_optimizer, its_beside = run()
+    load_checkpoint(tmp_path / "c", other, its_optimizer)
+    assert torch.equal(other.mask, model.mask)
+    assert torch.equal(
+        its_optimizer.state[its_beside]["exp_avg"], optimizer.state[beside]["exp_avg"]
+    )
+
+
+def test_a_full_gpu_is_no_fault_of_the_file(tmp_path, monkeypatch):
+    model, optimizer, _ = new_run()
+    save_checkpoint(tmp_path / "c", model, optimizer, step=0)
+
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("lib.checkpoints.deepcopy", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        load_checkpoint(tmp_path / "c", model, optimizer)
 
 
 @pytest.mark.parametrize("part", ["step", "model", "optimizer", "position", "generators", "extra"])

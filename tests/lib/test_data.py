@@ -102,6 +102,11 @@ class TestVocabulary:
         with pytest.raises(ValueError, match=f"expected numbers from 0 to 5, got {number}"):
             Vocabulary(["a", "b"]).decode([4, number])
 
+    @pytest.mark.parametrize("shape", [(), (2, 1)])
+    def test_decode_of_what_is_no_sentence(self, shape):
+        with unchecked(), pytest.raises(ValueError, match="expected the numbers of one sentence"):
+            Vocabulary(["a", "b"]).decode(torch.full(shape, 4))
+
     @pytest.mark.parametrize("word", ["a", *SPECIAL])
     def test_no_token_twice(self, word):
         with pytest.raises(ValueError, match=f"got '{word}' twice"):

@@ -124,11 +124,12 @@ def test_no_pairs():
         token_batches([], VOCAB, VOCAB, 10, seed=0)
 
 
-@pytest.mark.parametrize("place", [(0, 10_000), (-1, 0), (0, -1)])
+@pytest.mark.parametrize("place", [(0, 10_000), (3, 10_000), (-1, 0), (0, -1)])
 def test_a_position_outside_the_data(place):
-    stream = BatchStream(some_pairs(), VOCAB, VOCAB, max_tokens=60)
+    stream, other = (BatchStream(some_pairs(), VOCAB, VOCAB, max_tokens=60) for _ in range(2))
     with pytest.raises(ValueError, match=r"expected an index from 0 to \d+ in an epoch from 0"):
         stream.position = place
+    assert torch.equal(next(stream).source, next(other).source), "it goes on as before"
 
 
 @pytest.mark.parametrize("bound", ["max_tokens", "batch_size"])

@@ -213,7 +213,7 @@ def test_additive_attention_refuses_what_is_no_query_with_its_keys():
     layer = AdditiveAttention(3, 5, 2)
     keys = torch.randn(2, 7, 5)
     for query in (torch.randn(1, 3), torch.randn(3)):  # one would be broadcast
-        with unchecked(), pytest.raises(ValueError, match=r"expected query .* got \("):
+        with unchecked(), pytest.raises(ValueError, match=r"expected query .* got \[\("):
             layer(query, keys)
     for mask in (torch.ones(1, 7), torch.ones(2, 1), torch.ones(7), torch.ones(2, 2, 7)):
         with unchecked(), pytest.raises(ValueError, match=r"expected query .* \(2, 7, 5\), \("):

@@ -306,7 +306,7 @@ function build(w) {
     } catch (error) {
       mine.compared = `✗ torch could not take the same steps: ${error.message}`;
     }
-    pending = null;
+    if (pending === mine) pending = null;
     later();
   }
 

@@ -265,14 +265,17 @@ class Laboratory(BookWidget):
         return static_paragraph(task.lead) + static_table(caption, ("", "start", "options"), rows)
 
     def _answer(self, _: Any, content: Any, buffers: Any) -> None:
-        """Send the engine to a notebook's front end, or run torch from the same start."""
+        """Send the engine to a notebook's front end, or run torch from the same start; the answer
+        has the number of the question.
+        """
+        question = {"id": content.get("id")}
         if content.get("wanted") == "engine":
-            self.send({"engine": worker_text()}, buffers=[kernels()])
+            self.send(question | {"engine": worker_text()}, buffers=[kernels()])
         elif content.get("wanted") == "torch":
             try:
-                self.send({"torch": run_with_torch(content, buffers)})
+                self.send(question | {"torch": run_with_torch(content, buffers)})
             except (KeyError, TypeError, ValueError, RuntimeError) as error:
-                self.send({"torch": [], "problem": str(error)})
+                self.send(question | {"torch": [], "problem": str(error)})
 
 
 def run_with_torch(record: Mapping[str, Any], buffers: Sequence[Any]) -> list[float]:

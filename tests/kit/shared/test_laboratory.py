@@ -86,8 +86,8 @@ def test_the_kernel_sends_the_engine_and_stores_none_of_it(monkeypatch):
     widget, sent = Laboratory(), []
     monkeypatch.setattr(widget, "send", lambda message, buffers=(): sent.append((message, buffers)))
     for wanted in ("other", "engine"):
-        widget._handle_custom_msg({"wanted": wanted}, [])
-    assert sent == [({"engine": worker_text()}, [kernels()])]
+        widget._handle_custom_msg({"wanted": wanted, "id": 7}, [])
+    assert sent == [({"id": 7, "engine": worker_text()}, [kernels()])]
     assert "makeAdam" not in widget.data_json()
 
 
@@ -109,6 +109,7 @@ def record(n_batches: int = 3) -> tuple[dict, list[bytes], list[dict]]:
     ]
     content = {
         "wanted": "torch",
+        "id": 3,
         "design": DESIGN,
         "options": OPTIONS,
         "parameters": [{"name": p["name"], "shape": p["shape"]} for p in parameters],
@@ -127,7 +128,7 @@ def test_torch_takes_the_steps_of_the_page(monkeypatch):
     widget, sent = Laboratory(), []
     monkeypatch.setattr(widget, "send", sent.append)
     widget._handle_custom_msg(content, buffers)
-    assert sent == [{"torch": wanted}]
+    assert sent == [{"id": 3, "torch": wanted}]
 
 
 def test_losses_end_where_they_are_no_numbers():
@@ -155,5 +156,5 @@ def test_a_record_that_does_not_fit_is_answered_with_the_reason(spoil, message, 
     monkeypatch.setattr(widget, "send", sent.append)
     widget._handle_custom_msg(content, buffers)
     [answer] = sent
-    assert answer["torch"] == []
+    assert (answer["id"], answer["torch"]) == (3, [])
     assert message in answer["problem"]

@@ -35,7 +35,7 @@ const { makeAdam } = (() => {
       const rate = lr * factor(n);
       const norm = Math.sqrt(kernels.sum_of_squares(gradAt, count));
       const shrink = clip === null ? 1 : Math.min(1, clip / (norm + 1e-6));
-      // The running means begin at 0: each is divided by the share that it has seen so far.
+      // The running means begin at 0: each is divided by the sum of its weights so far.
       const [seen1, seen2] = [1 - beta1 ** (n + 1), 1 - beta2 ** (n + 1)];
       kernels.adam(at, gradAt, means, squares, count, shrink, beta1, beta2, rate / seen1,
         Math.sqrt(seen2), eps);

@@ -183,7 +183,10 @@ const { plainKernels } = (() => {
       return sum;
     }
 
-    /** One step of Adam; see optimiser.js for what it is given. */
+    /**
+     * One step of Adam for n parameters. shrink: of the gradients, so that they are not too long;
+     * rate: the learning rate by 1 - beta1^steps; root: that of 1 - beta2^steps.
+     */
     function adam(x, gradients, means, squares, n, shrink, beta1, beta2, rate, root, eps) {
       const { floats } = memory;
       const [at, g, m, v] = [x, gradients, means, squares].map((address) => address >> 2);

@@ -3,7 +3,7 @@
 const labWorker = (() => {
   const here = document.currentScript?.src; // in a page; a notebook's module has no address
   const PATIENCE = 20_000; // milliseconds that a kernel may take
-  let engine = null;
+  let [engine, questions] = [null, 0];
 
   /** A script leaves the engine in `bookEngine`; unlike fetch, this works from a file too. */
   const fromPage = () => new Promise((resolve, reject) => {
@@ -23,21 +23,22 @@ const labWorker = (() => {
     document.head.append(script);
   });
 
-  /** Sends the kernel a message and waits for the answer that has this key. */
+  /** Sends the kernel a message and waits for its answer, which has the same number and this key. */
   function ask(model, message, key, { buffers, patience = PATIENCE } = {}) {
     return new Promise((resolve, reject) => {
+      const id = questions += 1;
       const end = (call, value) => {
         clearTimeout(timer);
         model.off("msg:custom", hear);
         call(value);
       };
       const hear = (answer, found) => {
-        if (answer && Object.hasOwn(answer, key)) end(resolve, { answer, buffers: found });
+        if (answer?.id === id && Object.hasOwn(answer, key)) end(resolve, { answer, buffers: found });
       };
       const timer = setTimeout(() => end(reject,
         new Error("The kernel did not answer. Run this cell again, then try again.")), patience);
       model.on("msg:custom", hear);
-      model.send(message, undefined, buffers);
+      model.send({ ...message, id }, undefined, buffers);
     });
   }
 
