@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator, Page, Request
 
 from tests.browser.axe import violations
 from tests.browser.conftest import watch
@@ -26,8 +26,13 @@ class Visit:
         self.page, self.problems, self.responses = page, [], []
         watch(page, self.problems)
         page.on("response", lambda response: self.responses.append(response))
-        page.on("requestfailed", lambda request: self.problems.append(f"failed: {request.url}"))
+        page.on("requestfailed", self.failed)
         page.goto(url, wait_until="networkidle")
+
+    def failed(self, request: Request) -> None:
+        """Noted, unless the browser gave it up: a picture under way when the page opens again."""
+        if request.failure != "net::ERR_ABORTED":
+            self.problems.append(f"failed: {request.url} ({request.failure})")
 
 
 class Opened(Visit):
