@@ -107,6 +107,11 @@ def torch_turn(replay: Replay, batch: dict, steps: int) -> float:
     return 1000 * (time.perf_counter() - before) / steps
 
 
+def ratio(times: list[float], others: list[float]) -> float:
+    """Of the times of a round to each other, the median over the rounds."""
+    return round(statistics.median(a / b for a, b in zip(times, others, strict=True)), 2)
+
+
 def measure(page: Page, name: str, design: dict, batch: dict, rounds: int) -> dict:
     wasm = base64.b64encode((ENGINE / "kernels.wasm").read_bytes()).decode()
     made = {}
@@ -130,18 +135,14 @@ def measure(page: Page, name: str, design: dict, batch: dict, rounds: int) -> di
     row = {
         "parameters": sum(p.numel() for p in replay.model.parameters()),
         "milliseconds": {p: round(statistics.median(times), 2) for p, times in found.items()},
-        "of_torch": {
-            path: round(
-                statistics.median(a / b for a, b in zip(times, found["torch"], strict=True)), 2
-            )
-            for path, times in found.items()
-            if path != "torch"
-        },
+        "of_torch": {path: ratio(found[path], found["torch"]) for path in ("wasm", "plain")},
+        "plain_of_wasm": ratio(found["plain"], found["wasm"]),
     }
-    ms, ratio = row["milliseconds"], row["of_torch"]
+    ms, share = row["milliseconds"], row["of_torch"]
     print(
         f"| {name} | {row['parameters']:,} | {ms['wasm']:.2f} | {ms['plain']:.2f} "
-        f"| {ms['torch']:.2f} | {ratio['wasm']:.2f} | {ratio['plain']:.2f} | {BARS[name]:.1f} |",
+        f"| {ms['torch']:.2f} | {share['wasm']:.2f} | {share['plain']:.2f} "
+        f"| {row['plain_of_wasm']:.1f} | {BARS[name]:.1f} |",
         flush=True,
     )
     return row
@@ -158,9 +159,10 @@ def main() -> None:
         "translator": (TRANSLATOR, translator_batch(draw)),
     }
     print(
-        "| model | parameters | wasm, ms | plain, ms | torch, ms | wasm/torch | plain/torch | bar |"
+        "| model | parameters | wasm, ms | plain, ms | torch, ms "
+        "| wasm/torch | plain/torch | plain/wasm | bar |"
     )
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("|" + " --- |" * 9)
     with sync_playwright() as playwright:
         chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
