@@ -122,7 +122,7 @@ def keep_top_k(logits: Float[Tensor, "*batch vocab"], k: int) -> Float[Tensor, "
     """
     if k < 1 or not logits.dim():
         got = f"{k} for logits {tuple(logits.shape)}; k = 1 is greedy decoding"
-        raise ValueError(f"expected k of at least 1, got {got}")
+        raise ValueError(f"expected k of at least 1, and logits with an axis, got {got}")
     top = logits.topk(min(k, logits.shape[-1]), dim=-1)
     return torch.full_like(logits, -torch.inf).scatter(-1, top.indices, top.values)
 
