@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ext import book_policy, book_widgets
 from tests.browser import axe
@@ -29,6 +29,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+expect.set_options(timeout=30_000)  # milliseconds, as Playwright waits elsewhere
 # As a notebook's front end does it: an ES module, a stylesheet, and a model that it keeps.
 MODULE_PAGE = """
 <script type="module">
