@@ -81,8 +81,23 @@ def footers(page: Page, titles: list[str]) -> PdfReader:
         "<span>{title}</span><span>{number}</span></p></div>"
     )
     sheets = (sheet.format(title=escape(t), number=n) for n, t in enumerate(titles, 1))
+    page.goto("about:blank")  # a page of the book refuses a style that is written into it
     page.set_content("<style>body { margin: 0 }</style>" + "".join(sheets))
     return PdfReader(io.BytesIO(page.pdf(format="A4")))
+
+
+def bind(page: Page, paths: list[Path]) -> PdfWriter:
+    """Print these pages into one document, each sheet with the page's title and its own number."""
+    writer = PdfWriter()
+    titles: list[str] = []  # of each sheet
+    for path in tqdm(paths, unit="page"):
+        title, document = printed(page, path)
+        writer.append(document, outline_item=title, import_outline=False)
+        titles += [title] * len(document.pages)
+    for sheet, foot in zip(writer.pages, footers(page, titles).pages, strict=True):
+        sheet.merge_page(foot)
+        sheet.compress_content_streams()
+    return writer
 
 
 def main(html: Path, target: Path) -> None:
@@ -91,18 +106,10 @@ def main(html: Path, target: Path) -> None:
     if missing:
         sys.exit(f"expected the built book, but {missing[0]} is missing: run make book first")
     executable = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    writer = PdfWriter()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         page = browser.new_page(color_scheme="light", viewport={"width": 900, "height": 1200})
-        titles: list[str] = []  # of each sheet
-        for path in tqdm(paths, unit="page"):
-            title, document = printed(page, path)
-            writer.append(document, outline_item=title, import_outline=False)
-            titles += [title] * len(document.pages)
-        for sheet, foot in zip(writer.pages, footers(page, titles).pages, strict=True):
-            sheet.merge_page(foot)
-            sheet.compress_content_streams()
+        writer = bind(page, paths)
         browser.close()
     writer.add_metadata({"/Title": "The Transformer, Piece by Piece"})
     writer.compress_identical_objects()

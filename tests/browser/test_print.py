@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 from pypdf import PdfReader
 
+from scripts import make_pdf
 from tests.paths import HTML
 from tests.widget_samples import SAMPLES
 
@@ -97,3 +98,14 @@ def test_a_listing_goes_on_over_the_page(page):
         })"""
     )
     assert whole == []
+
+
+@pytest.mark.built
+def test_each_sheet_of_the_pdf_has_its_pages_title_and_its_number(page):
+    names = {"notation": "Notation", "paper_map": "The paper, and where it is here"}
+    bound = make_pdf.bind(page, [HTML / "book" / f"{name}.html" for name in names])
+    ends = [sheet.extract_text().strip().split("\n")[-1] for sheet in bound.pages]
+    titles = [end.rpartition(" ")[0] for end in ends]
+    assert ends == [f"{title} {n}" for n, title in enumerate(titles, 1)]
+    assert sorted(set(titles), key=titles.index) == list(names.values())
+    assert [item.title for item in bound.outline] == list(names.values())
