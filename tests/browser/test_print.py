@@ -80,6 +80,15 @@ def test_a_page_without_scripts_has_its_colours_and_its_tables(browser):
 
 
 @pytest.mark.built
+def test_a_hint_on_paper_has_no_button(page):
+    page.goto(CHAPTER.as_uri())
+    buttons = page.locator(".toggle-button")
+    assert buttons.locator("visible=true").count() > 0
+    page.emulate_media(media="print")
+    expect(buttons.locator("visible=true")).to_have_count(0)
+
+
+@pytest.mark.built
 def test_a_listing_goes_on_over_the_page(page):
     """Kept whole, each long one left half a sheet empty before it."""
     page.goto(CHAPTER.as_uri())
