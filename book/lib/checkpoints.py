@@ -105,7 +105,7 @@ def save_checkpoint(
     buffer.seek(-2, os.SEEK_END)  # a zip file ends with the length of a comment, which may follow
     buffer.write(SEAL.to_bytes(2, "little"))
     buffer.write(_seal(buffer.getbuffer()))
-    write_whole(path, lambda part: part.write_bytes(buffer.getbuffer()))
+    write_whole(path, lambda part: part.write_bytes(buffer.getvalue()))
 
 
 def load_checkpoint(

@@ -1,11 +1,13 @@
 """A run goes on bit for bit, a killed write leaves the old file, and no file runs code."""
 
+import gc
 import os
 import pickle
 import random
 import re
 import stat
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -145,6 +147,18 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_no_other(tmp_path, kind):
     assert "\n" not in str(told.value)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_breaks_nothing_later(tmp_path):
+    """Python 3.13 collected a buffer that was still looked into, and raised BufferError there."""
+    model, optimizer, _ = new_run()
+    with suppress(OSError), full_disk(99):
+        try:
+            save_checkpoint(tmp_path / "file", model, optimizer, step=0)
+        except OSError as error:
+            error.itself = error  # now it is freed by a collection only
+            raise
+    gc.collect()
 
 
 def test_a_folder_that_is_none(tmp_path):
