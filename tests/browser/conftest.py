@@ -117,7 +117,8 @@ class Tabs:
         return tab
 
     def give(self, tab: Tab) -> None:
-        """Back to an empty page, as a new one has it: no pointer on it, no preference."""
+        """Back to an empty page, as a new one has it: no pointer on it, no preference, no route."""
+        tab.page.unroute_all()
         tab.page.goto("about:blank")
         tab.page.mouse.move(0, 0)
         tab.page.emulate_media(

@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
+from ext.book_pages import DOWNLOADS, link_downloads
 from tests.paths import HTML
 
 pytestmark = [pytest.mark.browser, pytest.mark.built]
@@ -20,8 +21,14 @@ def landing(page: Page, width: int, height: int) -> None:
 
 
 @pytest.mark.parametrize(("width", "height", "parts"), SCREENS)
-def test_one_screen_says_what_the_book_is(page, width, height, parts):
+@pytest.mark.parametrize("sizes", [{}, dict.fromkeys(DOWNLOADS, 10**7)])
+def test_one_screen_says_what_the_book_is(page, width, height, parts, sizes):
+    """As built, and as published beside the book in other formats."""
+    text = (HTML / "book" / "intro.html").read_text(encoding="utf-8")
+    page.route("**/intro.html", lambda route: route.fulfill(
+        body=link_downloads(text, sizes), content_type="text/html"))  # fmt: skip
     landing(page, width, height)
+    expect(page.locator(".landing-start .book-download")).to_have_count(len(sizes))
     for part in parts:
         box = page.locator(f".bd-article >> {part}").first.bounding_box()
         assert box["y"] >= 0, part
