@@ -27,7 +27,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, sync_playwright
 from widgets import SLIDE
 
-from tests.browser.conftest import FLAGS
+from tests.browser.fixtures import FLAGS
 from tests.browser.weigh import LIMIT, PACKED, Visit, serve_packed, visit
 from tests.paths import HTML
 

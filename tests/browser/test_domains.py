@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from kit.shared import domain
+from widgets import domain
 from tests.widget_domains import inside, outside, traits
 from tests.widget_samples import SAMPLES
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from kit.shared.model_widget import LONGEST
-from kit.shared.packing import PackedModel, pack_model
-from kit.transformer.forward_tracer import ForwardTracer
-from kit.transformer.tracing import stages_of, trace_sentence
+from widgets.model_widget import LONGEST
+from widgets.packing import PackedModel, pack_model
+from chapters.transformer.forward_tracer import ForwardTracer
+from chapters.transformer.tracing import stages_of, trace_sentence
 from lib.checkpoints import load_published
 from lib.data import BOS, EOS, Pair, Vocabulary, tokenise
 from lib.decoding import greedy

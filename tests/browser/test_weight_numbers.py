@@ -7,9 +7,9 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from kit.shared.packing import pack_model
-from kit.transformer.forward_tracer import ForwardTracer
-from kit.transformer.tracing import stages_of
+from widgets.packing import pack_model
+from chapters.transformer.forward_tracer import ForwardTracer
+from chapters.transformer.tracing import stages_of
 from lib.attention import attention_maps
 from lib.checkpoints import load_published
 from lib.data import BOS, EOS, Pair, tokenise
