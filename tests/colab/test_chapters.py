@@ -2,7 +2,7 @@
 
 `make colab` prepares the environment (requirements.txt beside this file) and names its Python in
 COLAB_PYTHON. The first cell clones the book from a folder of this machine and installs what is
-missing, held to the lower bounds of requirements-colab.txt. Torch must stay as it was.
+missing, held to the lower bounds of requirements/colab.txt. Torch must stay as it was.
 """
 
 import json
@@ -22,7 +22,7 @@ from tests.paths import ROOT
 
 PYTHON = os.environ.get("COLAB_PYTHON")
 CELL, CHAPTER = 300, 600  # seconds that one cell and one chapter may take
-BOUNDS = (ROOT / "requirements-colab.txt").read_text(encoding="utf-8")
+BOUNDS = (ROOT / "requirements" / "colab.txt").read_text(encoding="utf-8")
 EXECUTE = [sys.executable, "-c", "from nbclient.cli import main; main()"]
 KERNEL = {"argv": [PYTHON, "-m", "ipykernel_launcher", "-f", "{connection_file}"]}
 PROBE = "import lib, torch\nprint(lib.__file__, torch.__version__.split('+')[0])"

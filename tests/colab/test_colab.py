@@ -25,7 +25,7 @@ THEN = """
 import lib, lib.attention
 print(lib.__file__)
 """
-REQUIREMENTS = ROOT / "requirements-colab.txt"
+REQUIREMENTS = ROOT / "requirements" / "colab.txt"
 
 
 def wanted() -> list[Requirement]:
@@ -81,8 +81,8 @@ def test_first_cell_fetches_the_book_into_an_empty_folder(reader):
     assert library == str(clone / "book" / "lib" / "__init__.py")
     for named in (address(), FOLDER, REQUIREMENTS.name, sys.prefix):
         assert named in said
-    assert reader.pip_calls() == [["install", "--quiet", "-r", f"{FOLDER}/requirements-colab.txt"]]
-    assert (clone / "requirements-colab.txt").read_bytes() == REQUIREMENTS.read_bytes()
+    assert reader.pip_calls() == [["install", "--quiet", "-r", f"{FOLDER}/requirements/colab.txt"]]
+    assert (clone / "requirements/colab.txt").read_bytes() == REQUIREMENTS.read_bytes()
 
 
 def test_first_cell_runs_again_without_a_second_clone(reader, bare):

@@ -243,7 +243,7 @@ def house(tmp_path):
     """A small book with two chapters."""
     book = tmp_path / "root" / "book"
     book.mkdir(parents=True)
-    for name in ("_config.yml", "_toc.yml", "requirements-colab.txt", "book/references.bib"):
+    for name in ("_config.yml", "_toc.yml", "requirements/colab.txt", "book/references.bib"):
         (book.parent / name).write_bytes((ROOT / name).read_bytes())
     for path in CHAPTERS[:2]:
         notebook = nbformat.read(path, as_version=4)

@@ -80,7 +80,7 @@ def reader_text(path: Path, places: Places) -> str:
 
 def setup_note(chapter: Chapter) -> str:
     """What the set-up cell is about to do, said before it does it."""
-    lines = (chapter.places.root / "requirements-colab.txt").read_text(encoding="utf-8")
+    lines = (chapter.places.root / "requirements/colab.txt").read_text(encoding="utf-8")
     *names, last = re.findall(r"^[\w-]+", lines, re.MULTILINE)
     return SETUP_NOTE.format(
         repository=chapter.places.repository,
