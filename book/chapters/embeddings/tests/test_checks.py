@@ -6,7 +6,11 @@ What they say of answers stands in tests/notebooks/answers.
 import pytest
 from torch import nn
 
-from chapters.embeddings.checks import check_lookup_gradient, check_shared_matrix, check_smoothed_loss
+from chapters.embeddings.checks import (
+    check_lookup_gradient,
+    check_shared_matrix,
+    check_smoothed_loss,
+)
 from checks.framework import CheckFailed
 from lib.layers import Embedding, TiedProjection
 from lib.training import label_smoothed_loss

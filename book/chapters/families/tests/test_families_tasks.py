@@ -14,8 +14,8 @@ from chapters.families.families import (
 from lib.data import BOS, EOS, PAD, Pair, make_batch
 from lib.masks import causal_mask
 from lib.transformer import Config, OneStack
-from tests.helpers import assert_close, unchecked
 from tests.chapters.families.samples import PAIRS, ROWS, VOCAB
+from tests.helpers import assert_close, unchecked
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import torch
 
 from chapters.masking.checks import check_masked_softmax, check_nothing_leaks
 from checks.framework import CheckFailed
-from measure.observed import influence
 from lib.attention import MultiHeadAttention
 from lib.masks import causal_mask
+from measure.observed import influence
 from tests.helpers import normal
 
 

@@ -7,13 +7,13 @@ import runpy
 import pytest
 import torch
 
-from checks.framework import CheckFailed
 from chapters.training.checks import (
     check_accumulation,
     check_linear_schedule,
     check_loss_of_parts,
     check_shift_right,
 )
+from checks.framework import CheckFailed
 from lib.data import PAD
 from tests.paths import ROOT
 

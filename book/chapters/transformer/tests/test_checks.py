@@ -6,13 +6,13 @@ What they say of answers stands in tests/notebooks/answers.
 import pytest
 import torch
 
-from checks.framework import CheckFailed
 from chapters.transformer.checks import (
     check_count,
     check_decoder_layer,
     check_forward,
     check_shift_right,
 )
+from checks.framework import CheckFailed
 from lib.data import BOS
 from lib.transformer import Transformer
 
