@@ -27,8 +27,8 @@ import groups
 import peers
 
 from chapters.complexity.layers import windowed_attention
-from measure.observed import fit_power, peak_bytes
 from lib.attention import scaled_dot_product_attention
+from measure.observed import fit_power, peak_bytes
 
 
 def timed(function: Callable[[], object]) -> float:

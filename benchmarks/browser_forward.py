@@ -28,7 +28,6 @@ import torch
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from build.directives import widgets
-from widgets.packing import pack_model
 from chapters.transformer.forward_tracer import ForwardTracer
 from chapters.transformer.tracing import stages_of
 from lib.checkpoints import load_published
@@ -38,6 +37,7 @@ from lib.transformer import Config, Transformer
 from lib.translation import translation_pairs
 from tests.browser.fixtures import FLAGS
 from tests.paths import BOOK
+from widgets.packing import pack_model
 
 GOAL = 21
 TOKENS = 12

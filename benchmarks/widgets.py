@@ -34,11 +34,11 @@ from chapters.masking.mask_builder import MaskBuilder
 from chapters.multi_head.heads_explorer import HeadsExplorer
 from chapters.positions.position_explorer import PositionExplorer
 from chapters.self_attention.self_attention_explorer import SelfAttentionExplorer
-from widgets.base import BookWidget
 from chapters.training.learning_rate import LearningRateExplorer
 from chapters.transformer.forward_tracer import ForwardTracer
 from tests.paths import BOOK
 from tests.widget_samples import SAMPLES, traced
+from widgets.base import BookWidget
 
 GOAL = 16
 LARGEST = {

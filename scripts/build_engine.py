@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ENGINE = Path(__file__).resolve().parent.parent / "book" / "kit" / "shared" / "engine"
+ENGINE = Path(__file__).resolve().parent.parent / "book" / "engine"
 SOURCE, BUILT = ENGINE / "kernels.c", ENGINE / "kernels.wasm"
 COMPILER = [sys.executable, "-m", "ziglang", "cc"]
 FLAGS = [

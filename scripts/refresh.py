@@ -6,7 +6,7 @@
 A chapter runs in a new kernel from its first cell to its last. What differs between two equal
 runs is taken out (timings, transient metadata); outputs and counts 1..n stay. A failing cell
 leaves the file as it was. Each figure is drawn twice: the picture stays in the notebook, the
-drawing goes to book/figures, from where the pages take it. What each run took, when and on what
+drawing goes to `figures` in the chapter's room. What each run took, when and on what
 goes to benchmarks/chapters.json, which the page "What was run" lists. `--time-only` writes that and
 leaves the chapters as they are.
 """
@@ -26,8 +26,8 @@ from nbclient.exceptions import CellExecutionError
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from build.pages import figures
 from build.directives.runs import RECORD, read_record
+from build.pages import figures
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -112,7 +112,7 @@ def refresh(path: Path, *, store: bool = True) -> float:
     temporary = path.with_suffix(".ipynb.part")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
-    figures.write_drawings(figures.FOLDER / path.stem, drawings)
+    figures.write_drawings(figures.CHAPTERS / path.stem[3:] / "figures", drawings)
     return seconds
 
 

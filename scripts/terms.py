@@ -5,7 +5,7 @@
 
 Read is what a reader sees: the Markdown of chapters and pages without code, maths, options, targets
 and citations; captions, alternative texts and printed outputs; strings of code cells, plots, checks
-and widgets; docstrings and messages of lib, kit and train; the pages' YAML files. Each find is
+and widgets; docstrings and messages of the rooms of book; the pages' YAML files. Each find is
 printed with its file, its cell or line, the word, what to say instead and the sentence.
 
 These are words of everyday English too, so a rule names the sense that it means, by the words
@@ -186,9 +186,13 @@ READERS = {
     ".py": python_strings,
     ".js": script_strings,
 }
+ROOMS = (
+    *("lib", "tasks", "checks", "drawing", "widgets", "widgets/js", "widgets/js/parts", "engine"),
+    *("measure", "train", "chapters/*", "chapters/*/parts"),
+)
 READ = (
     *("README.md", "CONTRIBUTING.md", "book/*.ipynb", "book/*.md", "book/*.yml"),
-    *("book/lib/*.py", "book/train/*.py", "book/kit/**/*.py", "book/kit/**/*.js"),
+    *(f"book/{room}/*.{ending}" for room in ROOMS for ending in ("py", "js")),
     "book/static/*.js",
 )
 

@@ -142,7 +142,16 @@ def write(folder: Path, **pages: str) -> Path:
     book.mkdir(parents=True)
     shutil.copy(ROOT / "_config.yml", folder)
     (folder / "_toc.yml").write_text(TOC, encoding="utf-8")
-    for name in ("ext", "kit", "static", "templates", "references.bib"):
+    for name in (
+        "build",
+        "chapters",
+        "engine",
+        "widgets",
+        "drawing",
+        "static",
+        "templates",
+        "references.bib",
+    ):
         (book / name).symlink_to(BOOK / name)
     for name in ("terms.yml", "aliases.yml"):
         (book / name).write_text("{}\n", encoding="utf-8")

@@ -21,14 +21,14 @@ from chapters.multi_head.heads_explorer import HeadsExplorer
 from chapters.positions.position_explorer import PositionExplorer
 from chapters.self_attention.self_attention_explorer import SelfAttentionExplorer
 from chapters.seq2seq.bottleneck_runs import BottleneckRuns
-from checks.framework import Finding
-from engine.laboratory import Laboratory
-from widgets.packing import PackedModel, pack_model
 from chapters.training.learning_rate import LearningRateExplorer
 from chapters.transformer.forward_tracer import ForwardTracer
 from chapters.transformer.tracing import stages_of
+from checks.framework import Finding
+from engine.laboratory import Laboratory
 from lib.data import Pair, Vocabulary
 from lib.transformer import Config, Transformer
+from widgets.packing import PackedModel, pack_model
 
 
 def sentences() -> list[dict]:

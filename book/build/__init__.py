@@ -19,9 +19,9 @@ def finish(app, exception) -> None:
     if exception is not None or app.builder.format != "html":
         return
     out = Path(app.outdir)
-    images = out / "_images"
-    drawn = figures.place_drawings(images)
-    for path in images.glob("*.png"):
+    pictures = out / "_images"
+    drawn = figures.place_drawings(pictures)
+    for path in pictures.glob("*.png"):
         if path.stem not in drawn:
             images.lighten(path)
     options = (out / "_static" / pages.OPTIONS).read_text(encoding="utf-8")

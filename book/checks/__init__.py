@@ -1,1 +1,1 @@
-"""How an answer is judged: the framework of every check, and properties that several chapters ask for."""
+"""How an answer is judged: the framework of the checks, and properties that chapters share."""

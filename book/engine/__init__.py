@@ -1,1 +1,1 @@
-"""Training in the page: kernels, tensors, layers, tasks and the laboratory, with torch's side of each."""
+"""Training in the page: kernels, tensors, layers, tasks, the laboratory, and torch beside it."""

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from widgets import domain
-from engine.text import kernels, worker_text
 from engine.replay import Replay
+from engine.text import kernels, worker_text
+from widgets import domain
 from widgets.base import BookWidget, static_paragraph, static_table
 
 HIGHEST_SEED = 9999

@@ -1,6 +1,6 @@
 """The engine of the laboratories as a page or a notebook's front end gets it: one text, one binary.
 
-The scripts in `engine/`, in their order, are the text of a worker. The build makes a
+The scripts beside this file, in their order, are the text of a worker. The build makes a
 script of it for the pages (`_static/widgets/engine.js`), which none loads before a reader asks; a
 kernel sends the same text. Only Python's own library is used here, since building needs no other.
 """
@@ -10,7 +10,8 @@ import json
 from pathlib import Path
 
 QUOTES = ('"', "`")
-FOLDER = Path(__file__).parent / "engine"
+FOLDER = Path(__file__).parent
+MATH = FOLDER.parent / "widgets" / "js" / "math.js"
 SCRIPTS = (  # in this order; before them stands `math.js`, which pages have too
     *("random", "plain", "tensors", "layers", "model", "optimiser"),
     *("tasks", "trainer", "worker"),
@@ -19,7 +20,7 @@ SCRIPTS = (  # in this order; before them stands `math.js`, which pages have too
 
 def worker_text() -> str:
     """The scripts of the worker as one: a classic script without imports, made lean."""
-    paths = [FOLDER.parent / "math.js", *(FOLDER / f"{name}.js" for name in SCRIPTS)]
+    paths = [MATH, *(FOLDER / f"{name}.js" for name in SCRIPTS)]
     return "".join(lean(path.read_text(encoding="utf-8")) for path in paths)
 
 

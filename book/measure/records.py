@@ -1,32 +1,39 @@
-"""Long measurements that a chapter shows: `benchmarks` writes them, a cell reads them."""
+"""Long measurements that a page shows: an experiment writes them, a cell reads them."""
 
 import json
 import platform
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 
-FOLDER = Path(__file__).resolve().parents[3] / "benchmarks" / "results"
+BOOK = Path(__file__).resolve().parents[1]
 
 
-def read_results(name: str, folder: Path = FOLDER) -> dict[str, Any]:
-    """Read what `benchmarks/NAME.py` has recorded.
+def folders() -> list[Path]:
+    """Where records lie: a folder of each chapter, and one for what belongs to no chapter."""
+    return [*sorted(BOOK.glob("chapters/*/results")), BOOK.parent / "benchmarks" / "results"]
 
+
+def read_results(name: str, places: Iterable[Path] | None = None) -> dict[str, Any]:
+    """Read the record called `name`.
+
+    Args: places, the folders to look in; those of the book unless given.
     Errors: ValueError for a name under which nothing is recorded; it lists those that there are.
     """
-    path = folder / f"{name}.json"
-    if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in folder.glob("*.json"))) or "none"
+    paths = {path.stem: path for folder in places or folders() for path in folder.glob("*.json")}
+    if name not in paths:
+        known = ", ".join(sorted(paths)) or "none"
         raise ValueError(f"expected the name of a recorded measurement ({known}), got {name!r}")
-    return json.loads(path.read_text(encoding="utf-8"))
+    return json.loads(paths[name].read_text(encoding="utf-8"))
 
 
-def write_results(name: str, results: dict[str, Any], folder: Path = FOLDER) -> Path:
-    """Write the results of `benchmarks/NAME.py` as a whole, with what they were measured on.
+def write_results(name: str, results: dict[str, Any], folder: Path) -> Path:
+    """Write the results of the experiment `name` as a whole, with what they were measured on.
 
-    Args: results, plain JSON; the key "measured" is added.
+    Args: results, plain JSON; the key "measured" is added. folder, `results` of the chapter.
     Errors: ValueError for numbers that JSON cannot hold (NaN, infinity).
     """
     measured = {

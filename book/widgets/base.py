@@ -54,7 +54,7 @@ class BookWidget(anywidget.AnyWidget):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Merge the shared scripts and the module into one ES module, the styles into one sheet."""
         if "_module" in cls.__dict__:  # anywidget makes further subclasses, which inherit the rest
-            here = Path(__file__).parent
+            here = Path(__file__).parent / "js"
             if "_folder" not in cls.__dict__:
                 cls._folder = Path(inspect.getfile(cls)).parent
             module = cls._folder / f"{cls._module}.js"

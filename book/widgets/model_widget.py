@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from widgets import domain
-from widgets.packing import PackedModel
-from widgets.base import BookWidget
 from lib.data import tokenise
+from widgets import domain
+from widgets.base import BookWidget
+from widgets.packing import PackedModel
 
 LONGEST = {"longest": 48, "max_length": 60}  # tokens of a reader's source, and of its translation
 

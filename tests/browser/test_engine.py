@@ -12,7 +12,7 @@ from engine.replay import SCHEDULES, Replay, make_model
 from tests.paths import BOOK
 
 pytestmark = pytest.mark.browser
-ENGINE = BOOK / "kit" / "shared" / "engine"
+ENGINE = BOOK / "engine"
 SCRIPTS = ["random", "plain", "tensors", "layers", "model", "optimiser"]
 NAMES = "makeRandom, makeEngine, makeModel, makeAdam"
 STEPS = 50
@@ -41,7 +41,7 @@ TRAIN = """async ([wasm, design, options, batches, seed]) => {
 
 
 def engine_text() -> str:
-    paths = [BOOK / "kit" / "shared" / "math.js", *(ENGINE / f"{name}.js" for name in SCRIPTS)]
+    paths = [BOOK / "widgets" / "js" / "math.js", *(ENGINE / f"{name}.js" for name in SCRIPTS)]
     return "\n".join(path.read_text(encoding="utf-8") for path in paths)
 
 

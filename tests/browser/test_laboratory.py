@@ -9,8 +9,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.text import worker_text
 from engine.laboratory import TASKS, Laboratory
+from engine.text import worker_text
 from tests.browser.fixtures import Stage
 
 pytestmark = pytest.mark.browser

@@ -26,7 +26,7 @@ SHAPES = [
 @pytest.fixture(scope="module")
 def run(browser):
     """Runs an expression of JavaScript with `math` and an argument `x`; returns its value."""
-    script = (BOOK / "kit" / "shared" / "math.js").read_text(encoding="utf-8")
+    script = (BOOK / "widgets" / "js" / "math.js").read_text(encoding="utf-8")
     page = browser.new_page()
     page.goto("about:blank")
     page.add_script_tag(content=script)

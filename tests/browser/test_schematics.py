@@ -7,8 +7,8 @@ from importlib import import_module
 
 import pytest
 
-from drawing.schematic import SMALLEST, Schematic
 from drawing.book_map import HERE, Chapter, translator_map
+from drawing.schematic import SMALLEST, Schematic
 from tests.paths import BOOK
 
 pytestmark = pytest.mark.browser
@@ -24,8 +24,8 @@ LABELS = """(svg) => [...svg.querySelectorAll("text")].map((text) => {
 
 
 def schematics() -> Iterator:
-    for path in sorted((BOOK / "kit").glob("*/schematics.py")):
-        module = import_module(f"kit.{path.parent.name}.schematics")
+    for path in sorted((BOOK / "chapters").glob("*/schematics.py")):
+        module = import_module(f"chapters.{path.parent.name}.schematics")
         for name, function in inspect.getmembers(module, inspect.isfunction):
             signature = inspect.signature(function)
             is_drawing = signature.return_annotation is Schematic and not signature.parameters

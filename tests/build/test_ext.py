@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 from sphinx.errors import ExtensionError
 
+from build.doctree.mathml import to_mathml
 from build.pages.fonts import icon_characters, math_characters
 from build.pages.images import lighten
-from build.doctree.mathml import to_mathml
 
 
 def test_a_formula_becomes_mathml_with_its_source_as_text():

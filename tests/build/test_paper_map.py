@@ -8,13 +8,13 @@ import pytest
 from tests.paths import BOOK
 
 TEXT = (BOOK / "paper_map.md").read_text(encoding="utf-8")
-NAMES = sorted(set(re.findall(r"`((?:kit\.\w+\.)?\w+\.\w+)`", TEXT)))
+NAMES = sorted(set(re.findall(r"`((?:chapters\.\w+\.)?\w+\.\w+)`", TEXT)))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_name_exists(name):
     module, _, attribute = name.rpartition(".")
-    full = module if module.startswith("kit.") else f"lib.{module}"
+    full = module if module.startswith("chapters.") else f"lib.{module}"
     assert hasattr(importlib.import_module(full), attribute)
 
 

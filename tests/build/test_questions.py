@@ -12,8 +12,8 @@ from sphinx.util.docutils import docutils_namespace
 
 from build.doctree import folds
 from build.pages.places import Places, UnknownMarkup
-from build.readers.plain import Chapter, to_plain
 from build.pages.search import read_page
+from build.readers.plain import Chapter, to_plain
 from tests import question_book
 from tests.paths import ROOT
 

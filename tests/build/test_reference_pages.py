@@ -77,7 +77,7 @@ def test_a_narrower_word_is_not_written_twice():
 
 def test_a_name_in_the_index_is_defined_in_the_library_or_in_a_kit():
     defined = set()
-    for path in (*BOOK.glob("lib/*.py"), *BOOK.glob("kit/*/*.py")):
+    for path in (*BOOK.glob("lib/*.py"), *BOOK.glob("chapters/*/*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         defined |= {node.name for node in ast.walk(tree) if hasattr(node, "name")}
     words = [word for word, _ in INDEX if re.fullmatch(r"`.*`", word)]

@@ -6,9 +6,9 @@ import json
 import pytest
 import torch
 
-from engine.text import kernels, worker_text
 from engine.laboratory import TASKS, Laboratory, run_with_torch
 from engine.replay import Replay, make_model
+from engine.text import kernels, worker_text
 
 DESIGN = {
     "kind": "reader",

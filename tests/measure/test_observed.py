@@ -5,6 +5,8 @@ import time
 import pytest
 import torch
 
+from lib.attention import scaled_dot_product_attention
+from lib.masks import causal_mask
 from measure.observed import (
     count_elementwise,
     count_flops,
@@ -15,8 +17,6 @@ from measure.observed import (
     peak_bytes,
     reach,
 )
-from lib.attention import scaled_dot_product_attention
-from lib.masks import causal_mask
 
 
 def test_flops_of_a_product():

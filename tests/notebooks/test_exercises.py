@@ -27,7 +27,7 @@ import pytest
 
 from checks.framework import CheckFailed
 from tests.notebooks.guards import tags
-from tests.paths import BOOK, ROOT
+from tests.paths import BOOK
 
 DIRECTIVE = re.compile(r"^(`{3,}|:{3,})\{(\w+)\}[ \t]*([^\n]*)\n(.*?)^\1[ \t]*$", re.M | re.S)
 BLOCK = re.compile(r"^(`{3,})python\n(.*?)^\1[ \t]*$", re.M | re.S)
@@ -116,7 +116,7 @@ def answers() -> list[Answer]:
     """All listed answers, chapter by chapter."""
     found = []
     for path in CHAPTERS:
-        file = ROOT / "tests" / "notebooks" / "answers" / f"{path.stem}.py"
+        file = BOOK / "chapters" / path.stem[3:] / "answers.py"
         listed = runpy.run_path(str(file)) if file.exists() else {"RIGHT": {}, "WRONG": {}}
         for exercise in exercises(path):
             right, wrong = (listed[which].get(exercise.name, {}) for which in ("RIGHT", "WRONG"))

@@ -6,10 +6,10 @@ import shutil
 import subprocess
 import sys
 
+import kit
 import nbformat
 import pytest
 
-import kit
 from checks.framework import CheckFailed
 from scripts import new_chapter as script
 from scripts.new_chapter import SECTIONS, new_chapter

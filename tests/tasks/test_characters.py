@@ -7,13 +7,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from lib.data import PAD, UNK
 from tasks.characters import (
     character_vocabulary,
     loss_by_position,
     python_topics,
     train_on_text,
 )
-from lib.data import PAD, UNK
 from tests.helpers import assert_close, unchecked
 
 

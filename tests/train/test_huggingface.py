@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from chapters.families.pretrained import load_bert, load_gpt2
-from train.huggingface import read_config, read_weights
 from tests.paths import BOOK
+from train.huggingface import read_config, read_weights
 
 BERT, GPT2 = (BOOK / "checkpoints" / f"reference_{name}" for name in ("bert", "gpt2"))
 

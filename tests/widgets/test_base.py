@@ -9,10 +9,10 @@ import torch
 import traitlets
 
 from build.directives import widgets
-from widgets import base
-from widgets.domain import quantise
-from widgets.base import BookWidget, static_paragraph, static_table
 from tests.widget_samples import SAMPLES
+from widgets import base
+from widgets.base import BookWidget, static_paragraph, static_table
+from widgets.domain import quantise
 
 DATA = re.compile(r'<script type="application/json">(.*?)</script>', re.DOTALL)
 VIEW = "application/vnd.jupyter.widget-view+json"

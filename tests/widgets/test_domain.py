@@ -16,7 +16,6 @@ from chapters.masking.mask_builder import MaskBuilder
 from chapters.multi_head.heads_explorer import HeadsExplorer
 from chapters.positions.position_explorer import PositionExplorer
 from chapters.self_attention.self_attention_explorer import SelfAttentionExplorer
-from widgets import domain
 from chapters.training.learning_rate import LearningRateExplorer
 from lib.data import Pair
 from tests.widget_domains import inside, outside, traits
@@ -32,6 +31,7 @@ from tests.widget_samples import (
     sentences,
     traced,
 )
+from widgets import domain
 
 TRAITS = [(name, trait) for name, make in sorted(SAMPLES.items()) for trait in traits(make())]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from widgets.model_widget import LONGEST
 from tests.widget_samples import SAMPLES, packed
+from widgets.model_widget import LONGEST
 
 NAMES = ("forward_tracer", "head_ablation")
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from build.directives import widgets
-from widgets.packing import PackedModel, halves, pack_file, pack_model
 from lib.checkpoints import PUBLISHED, load_published
 from lib.data import Vocabulary
 from lib.decoding import translate
 from lib.transformer import Config, Transformer
 from lib.translation import translation_pairs
 from tests.paths import BOOK
+from widgets.packing import PackedModel, halves, pack_file, pack_model
 
 
 @pytest.fixture(scope="module")

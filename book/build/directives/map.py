@@ -12,9 +12,9 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+from build.directives.schematics import element
 from build.pages.pages import read_contents
 from build.pages.places import Places
-from build.directives.schematics import element
 from drawing.book_map import HEIGHT, HERE, WIDTH, Chapter, small_map, translator_map
 
 CHAPTER = re.compile(r"book/\d+_(?P<concept>\w+)")

@@ -11,7 +11,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-RECORD = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "chapters.json"
+RECORD = Path(__file__).resolve().parents[3] / "benchmarks" / "chapters.json"
 KINDS = {"cpu": "CPU", "gpu": "GPU"}
 FIELDS = ("python", "torch", "device", "date")
 HEADER = ("chapter", "on", "seconds", "Python", "torch", "machine", "date")

@@ -5,9 +5,9 @@ classic script that hands its module to the host (`book/static/widget-host.js`).
 all widgets share become one more. Only text files are read here: building needs no kernel and no
 widget library.
 
-A widget is a pair of files in a chapter's kit, `NAME.py` and `NAME.js`. A module may name further
+A widget is a pair of files in a chapter's room, `NAME.py` and `NAME.js`. A module may name further
 scripts in a line of its own, `// Parts: transformer, tracing`: they lie in `parts/` beside it, or
-in that of `kit/shared` if several chapters need them, and stand in the scripts of those that name
+in that of `widgets/js` if several chapters need them, and stand in the scripts of those that name
 them alone. A part may have styles too. One of them computes with the model in `book/checkpoints`,
 which becomes a script too, as does the engine in which a laboratory trains; no page loads either
 before a reader asks.
@@ -30,9 +30,10 @@ from sphinx.util.docutils import SphinxDirective
 from engine.text import engine_script  # both need Python alone
 from widgets.packing import pack_file
 
-KIT = Path(__file__).resolve().parent.parent / "kit"
+BOOK = Path(__file__).resolve().parents[2]
+JS = BOOK / "widgets" / "js"
 SHARED = ("math", "ui", "controls", "walk", "raster", "grid", "chart")
-CHECKPOINTS = KIT.parent / "checkpoints"
+CHECKPOINTS = BOOK / "checkpoints"
 LAST = 900  # of the style sheets, behind the book's own, which have 800
 PARTS = re.compile(r"^// Parts: (.+)$", re.MULTILINE)
 EXPORT = re.compile(r"^export default ", re.MULTILINE)
@@ -42,7 +43,7 @@ USED = re.compile(r'class="book-widget" data-module="([^"]*)"')
 
 def shared_script() -> str:
     """The shared scripts in one function, which keeps their names off the page."""
-    parts = [(KIT / "shared" / f"{name}.js").read_text(encoding="utf-8") for name in SHARED]
+    parts = [(JS / f"{name}.js").read_text(encoding="utf-8") for name in SHARED]
     names = ", ".join(SHARED)
     return f"(() => {{\n{''.join(parts)}\nbookWidgets.shared = {{ {names} }};\n}})();\n"
 
@@ -52,7 +53,7 @@ def parts_of(module: str, folder: Path, ending: str = "js") -> str:
     named = PARTS.search(module)
     texts = []
     for name in named.group(1).split(", ") if named else ():
-        places = {where / "parts" for where in (folder, KIT / "shared")}
+        places = {where / "parts" for where in (folder, JS)}
         [here] = [place for place in places if (place / f"{name}.js").is_file()]
         path = here / f"{name}.{ending}"
         texts.append(path.read_text(encoding="utf-8") if path.is_file() else "")
@@ -96,7 +97,12 @@ def write_widget(name: str, folder: Path, out_dir: Path) -> None:
 
 def widgets() -> dict[str, Path]:
     """The name of each widget of the book, and the folder of its files."""
-    found = {p.stem: p.parent for p in KIT.glob("*/*.js") if p.with_suffix(".py").is_file()}
+    found = {
+        path.stem: path.parent
+        for folder in (BOOK / "engine", *(BOOK / "chapters").iterdir())
+        for path in folder.glob("*.js")
+        if path.with_suffix(".py").is_file()
+    }
     return dict(sorted(found.items()))
 
 
@@ -115,7 +121,7 @@ def emit_assets(out_dir: Path) -> list[str]:
         packed = pack_file(path)
         (out_dir / "models" / f"{packed.id}.js").write_text(packed.script(), encoding="utf-8")
     (out_dir / "engine.js").write_text(engine_script(), encoding="utf-8")
-    shutil.copy(KIT / "shared" / "base.css", out_dir)
+    shutil.copy(JS / "base.css", out_dir)
     return list(found)
 
 

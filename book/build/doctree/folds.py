@@ -11,8 +11,8 @@ import re
 from docutils import nodes
 from sphinx.errors import ExtensionError
 
-from build.readers.myst import PARSER
 from build.directives.questions import folded, line, place
+from build.readers.myst import PARSER
 
 MARKS = {"proof": "Tested", "listing": "Listing"}
 

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent.parent / "figures"
+CHAPTERS = Path(__file__).resolve().parents[2] / "chapters"
 PICTURE, DRAWING = "image/png", "image/svg+xml"
 # A figure on a page, and what is before it once it links to itself.
 FIGURE = re.compile(
@@ -70,7 +70,7 @@ def write_drawings(folder: Path, drawings: dict[str, str]) -> None:
 
 def place_drawings(images: Path) -> set[str]:
     """Put the drawings of the pictures in the folder `images` beside them; return their names."""
-    known = {path.stem: path for path in FOLDER.glob("*/*.svg")}
+    known = {path.stem: path for path in CHAPTERS.glob("*/figures/*.svg")}
     drawn = {path.stem for path in images.glob("*.png")} & known.keys()
     for name in drawn:
         shutil.copyfile(known[name], images / f"{name}.svg")

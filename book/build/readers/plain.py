@@ -13,9 +13,9 @@ from docutils.nodes import make_id
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from build.readers.myst import PARSER, Fence, directive
-from build.pages.places import GLOSSARY, Places, UnknownMarkup
 from build.directives.questions import SEEN, SPLIT
+from build.pages.places import GLOSSARY, Places, UnknownMarkup
+from build.readers.myst import PARSER, Fence, directive
 
 # What every notebook program knows; a token's name without _open and _close.
 PLAIN_BLOCKS = {

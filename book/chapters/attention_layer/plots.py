@@ -56,7 +56,7 @@ def plot_rates(record: dict[str, Any]) -> Axes:
     """Draw error against learning rate, a panel for each dimension: medians, with bars from the
     lowest to the highest seed; dotted the error of equal weights.
 
-    Args: record, what `book/chapters/attention_layer/experiments/attention_scale.py` has written. Returns the last Axes.
+    Args: record, what `experiments/attention_scale.py` has written. Returns the last Axes.
     """
     panels = new_panels(len(DIMENSIONS), len(DIMENSIONS), (2.6, 3.0), sharey=True)
     for axes, d_k in zip(panels, DIMENSIONS, strict=True):

@@ -62,7 +62,7 @@ def train_rotated_lookup(
 def ends(record: dict[str, Any], d_k: int, variant: Variant) -> dict[float, list[float]]:
     """The errors at the end of recorded runs: by learning rate, those of all seeds, sorted.
 
-    Args: record, what `book/chapters/attention_layer/experiments/attention_scale.py` has written.
+    Args: record, what `experiments/attention_scale.py` has written.
     """
     found: dict[float, list[float]] = {}
     for run in record["runs"]:

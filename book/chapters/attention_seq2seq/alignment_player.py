@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from widgets import domain
-from widgets.base import BookWidget, static_table
 from lib.data import EOS, Pair, Vocabulary
 from lib.decoding import decode
+from widgets import domain
+from widgets.base import BookWidget, static_table
 
 ROW_TOLERANCE = 0.05  # rounding to three digits moves the sum of a row by far less
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from widgets import domain
-from widgets.base import BookWidget, static_table
 from lib.data import Pair
 from lib.metrics import accuracy_by_length
+from widgets import domain
+from widgets.base import BookWidget, static_table
 
 NAMES = ("last state only", "attention")
 

@@ -8,9 +8,9 @@ from torch.nn import functional as F
 
 from chapters.complexity.costs import self_attention_cost
 from chapters.complexity.layers import windowed_attention
-from measure.observed import count_flops
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from lib.masks import window_mask
+from measure.observed import count_flops
 
 
 def flops_by_products(n, d_model, n_heads):

@@ -11,9 +11,9 @@ from chapters.complexity.layers import CausalConvolution
 from checks.attention import draw, require_attention
 from checks.cases import require_cases
 from checks.framework import Steps, check, expect_tensor, require, require_close
-from measure.observed import count_elementwise, count_flops, path_length
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from lib.masks import window_mask
+from measure.observed import count_elementwise, count_flops, path_length
 
 D_K, D_V = 5, 7
 

@@ -83,8 +83,8 @@ def restricted_cost(n: int, d: int, radius: int, *, projections: bool = False) -
     """O(r n d): attention to a neighbourhood of r = 2 radius + 1 positions.
 
     flops and memory count the pairs of positions in the window, so they are exact at the ends too;
-    `chapters.complexity.layers` computes a little more, because it works in blocks. The projections cost
-    what they cost in full attention.
+    `chapters.complexity.layers` computes a little more, because it works in blocks. The projections
+    cost what they cost in full attention.
     Errors: ValueError for a size below 1.
     Source: Attention Is All You Need, table 1 and section 4.
     """

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from chapters.decoding.prefix_table import PrefixTable, Rows
-from widgets import domain
-from widgets.base import BookWidget, static_table
 from lib.data import EOS, SPECIAL
 from lib.decoding import beam_search
+from widgets import domain
+from widgets.base import BookWidget, static_table
 
 MOST_BEAM, MOST_ALPHA, MOST_STEPS = 5, 2.0, 60
 DIGITS = 4

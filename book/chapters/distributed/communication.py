@@ -2,7 +2,7 @@
 
 A ring is the bandwidth-optimal way to sum a vector over ranks: the vector is split into n chunks,
 each rank sends one chunk to its neighbour in every round, and after 2 (n - 1) rounds every rank has
-the whole sum. Nothing here communicates; `book/chapters/distributed/experiments/communication.py` holds the formulas against
+the whole sum. Nothing here communicates; `experiments/communication.py` holds the formulas against
 measured times.
 """
 

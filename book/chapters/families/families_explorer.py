@@ -6,10 +6,10 @@ from typing import Any
 import torch
 
 from chapters.families.families import causal_prefix_mask, guess, joined
-from widgets import domain
-from widgets.base import BookWidget, static_table
 from lib.data import BOS, EOS, Pair, Vocabulary, make_batch
 from lib.transformer import OneStack
+from widgets import domain
+from widgets.base import BookWidget, static_table
 
 FAMILIES = ("encoder-only", "decoder-only", "encoder-decoder")
 FIRST_PREFIX = 2  # a prefix of one token is the causal mask

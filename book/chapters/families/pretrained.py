@@ -17,6 +17,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from lib.layers import Embedding, LayerNorm, TiedProjection
+from lib.masks import padding_mask
+from lib.positions import Learned
+from lib.transformer import Config, Encoder, LanguageModel
 from train.huggingface import (
     config_file,
     filled,
@@ -27,10 +31,6 @@ from train.huggingface import (
     size_of,
     without_memory,
 )
-from lib.layers import Embedding, LayerNorm, TiedProjection
-from lib.masks import padding_mask
-from lib.positions import Learned
-from lib.transformer import Config, Encoder, LanguageModel
 
 # BERT's pooler and second task serve training alone; position_ids and attn.bias are no weights.
 WITH_A_HEAD = ("MaskedLM", "PreTraining")  # in the names of the classes that have one

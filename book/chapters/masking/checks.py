@@ -18,8 +18,8 @@ from checks.framework import (
     require_close,
     short,
 )
-from measure.observed import influence
 from lib.layers import in_mode
+from measure.observed import influence
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 INVERTED = "the mask is the wrong way round: here True = may attend"

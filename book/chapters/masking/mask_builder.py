@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from lib.masks import causal_mask, padding_mask, window_mask
 from widgets import domain
 from widgets.base import BookWidget, static_table
-from lib.masks import causal_mask, padding_mask, window_mask
 
 MOST = 64  # queries and keys; few are shown as a table, more as a picture
 TARGET = "<bos> deux dollars canadiens , six milles carrés et il y a"

@@ -8,8 +8,8 @@ from typing import Any
 from chapters.mistakes.catalogue import find_mistake
 from chapters.mistakes.properties import QUESTIONS
 from chapters.mistakes.symptoms import WINDOW
-from widgets import domain
 from checks.framework import Finding
+from widgets import domain
 from widgets.base import BookWidget, static_table
 
 TOKENS = 14  # of a sentence; longer ones are truncated
@@ -21,10 +21,9 @@ class BugHunt(BookWidget):
     """Look at a broken model, choose a property to test, and name the mistake.
 
     Args: matrix, the findings of each property for each mistake, as
-        `chapters.mistakes.catalogue.mistake_matrix` gives them; cases, the symptoms of trained models
-        by the name of their mistake, as `chapters.mistakes.symptoms.symptoms` gives them; right, those
-        of a model without a mistake. mode, "hunt" or "matrix"; case, the number of the model that
-        is shown first.
+        `catalogue.mistake_matrix` gives them; cases, the symptoms of trained models by the name of
+        their mistake, as `symptoms.symptoms` gives them; right, those of a model without a
+        mistake. mode, "hunt" or "matrix"; case, the number of the model that is shown first.
     Errors: ValueError for a name that is no mistake or not in the matrix, rows of the matrix with
         unequal properties, or symptoms that do not fit.
     """

@@ -16,7 +16,13 @@ import torch
 
 from chapters.mistakes import in_attention, in_model, in_pieces
 from chapters.mistakes.piece_properties import shift_is_linear
-from chapters.mistakes.properties import LAYER, MODEL, check_attention_layer, check_model, check_piece
+from chapters.mistakes.properties import (
+    LAYER,
+    MODEL,
+    check_attention_layer,
+    check_model,
+    check_piece,
+)
 from chapters.mistakes.specimen import VOCABULARIES, PlainAttention, Specimen
 from checks.framework import Finding
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 from matplotlib.axes import Axes
 
-from drawing.axes import draw_cells, new_panels
 from checks.framework import Finding
+from drawing.axes import draw_cells, new_panels
 
 
 def plot_findings(

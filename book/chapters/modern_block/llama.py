@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from chapters.modern_block.decoder import BlockConfig, ModernDecoder, today
+from lib.checkpoints import write_whole
 from train.huggingface import (
     CONFIG,
     WEIGHTS,
@@ -32,7 +33,6 @@ from train.huggingface import (
     size_of,
     without_memory,
 )
-from lib.checkpoints import write_whole
 
 ARCHITECTURES = {"llama": "LlamaForCausalLM", "mixtral": "MixtralForCausalLM"}
 UNUSED = (".rotary_emb.inv_freq",)  # older files keep what can be computed again

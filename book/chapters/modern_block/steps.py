@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from chapters.modern_block.decoder import BlockConfig, ModernDecoder, paper_2017
 from chapters.modern_block.experts import load_balancing_loss, router_logits
+from lib.notebook import seed_everything
+from lib.training import Loss
 from tasks.characters import (
     character_vocabulary,
     loss_by_position,
     next_token,
     train_on_text,
 )
-from lib.notebook import seed_everything
-from lib.training import Loss
 
 SIZES = {"d_model": 64, "n_layers": 2, "n_heads": 4, "d_ff": 256}
 LENGTH = 128  # characters of a window

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from chapters.multi_head.ablation import head_codes, layer_codes
-from widgets import domain
-from widgets.model_widget import ModelWidget
-from widgets.packing import PackedModel, pack_model
-from widgets.base import static_table
 from lib.data import Pair, Vocabulary
 from lib.transformer import Transformer
+from widgets import domain
+from widgets.base import static_table
+from widgets.model_widget import ModelWidget
+from widgets.packing import PackedModel, pack_model
 
 TITLES = {"e": "Encoder self-attention", "d": "Decoder self-attention", "c": "Cross-attention"}
 MODES = ("zero", "mean")
@@ -21,7 +21,7 @@ class HeadAblation(ModelWidget):
     The page computes both with the model itself, which it loads when the reader asks for it.
 
     Args: packed, the model; pairs, the sentences that accuracy is counted over; results, what was
-        measured beforehand, as book/chapters/multi_head/experiments/head_ablation.py records it: "means", the mean output of
+        measured beforehand, as experiments/head_ablation.py records it: "means", the mean output of
         each head by layer, "ablations", exact match without each head and each layer, "whole" and
         "sentences". ready, sentences that are offered to try. off, the heads that are off at the
         start, such as "e2.3_c1.1"; mode, "zero" or "mean"; sentence, the pair that is shown.

@@ -134,7 +134,7 @@ def train_two_answers(setting: Setting, seed: int) -> dict[str, Any]:
 
 
 def by_name(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The rows that book/chapters/multi_head/experiments/head_cost.py records, each under its setting's name."""
+    """The rows that experiments/head_cost.py records, each under its setting's name."""
     rows = record["settings"]
     return {Setting(**{field: row[field] for field in Setting._fields}).name: row for row in rows}
 

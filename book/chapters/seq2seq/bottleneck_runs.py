@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from widgets import domain
 from chapters.seq2seq.edits import edits
 from measure.records import read_results
+from widgets import domain
 from widgets.base import BookWidget, static_table
 
 RECORD = "bottleneck"  # the name of the recorded measurement
@@ -21,7 +21,7 @@ class BottleneckRuns(BookWidget):
     the reader sees what this run wrote for a sentence of the chosen length, and whether it still
     knows the same items, amounts or dates, when more items follow them.
 
-    Args: record, what `book/chapters/seq2seq/experiments/bottleneck.py` has recorded; model, one of `MODELS`;
+    Args: record, what `experiments/bottleneck.py` has recorded; model, one of `MODELS`;
         d_hidden, steps and lr, each one that is recorded; along, the setting in which the pale
         curves differ, one of `AXES`; length, the class of lengths, and example, the sentence of
         this class, both counted from 0.
@@ -62,7 +62,7 @@ class BottleneckRuns(BookWidget):
             runs = list(_points(record["runs"], sentences))
             items = {"count": sets["probe_items"], "trained": sets["trained_items"]}
         except (KeyError, TypeError, IndexError) as error:
-            expected = "what book/chapters/seq2seq/experiments/bottleneck.py writes"
+            expected = "what experiments/bottleneck.py writes"
             domain.refuse("record", expected, f"a record in which {error!r} is missing or other")
         known = [sorted({run[axis] for run in runs}) for axis in AXES]
         options = dict(zip(("dimensions", "counts", "rates"), known, strict=True))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 # Costs of an edit. In place of another word costs a trace more, so that of several ways with the
-# fewest edits the one with the most right words wins. The kit's scripts use the same costs.
+# fewest edits the one with the most right words wins. The scripts here use the same costs.
 EDIT = 1000
 SWAP = 1001
 

@@ -1,4 +1,4 @@
-"""What `book/chapters/seq2seq/experiments/bottleneck.py` has recorded, as a chapter's cell reads it."""
+"""What `experiments/bottleneck.py` has recorded, as a chapter's cell reads it."""
 
 from typing import Any
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import traitlets
 
+from lib.training import cosine, paper_schedule, warm_up
 from widgets import domain
 from widgets.base import BookWidget, static_table
-from lib.training import cosine, paper_schedule, warm_up
 
 D_MODELS = (32, 64, 128, 256, 512, 1024, 2048)
 WARMUPS = (1, 10, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 4000, 8000, 16_000)

@@ -23,7 +23,7 @@ class Script(Source):
 def show_script(file: str, *names: str) -> Script:
     """Show functions, methods or classes of the engine, each with the comment that stands above it.
 
-    Args: file, a script of `kit/shared/engine` without its ending; names, such as `makeModel`, or
+    Args: file, a script of `book/engine` without its ending; names, such as `makeModel`, or
         `Engine.linear` for a method or for a function within a function.
     Errors: ValueError for a file that the engine does not have, and for a name that stands in it
         never or more than once.

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from widgets import domain
-from widgets.model_widget import ModelWidget
-from widgets.packing import PackedModel, pack_model
-from widgets.base import static_table
 from chapters.transformer.tracing import stages_of, trace_sentence
 from lib.data import Pair, Vocabulary
 from lib.transformer import Transformer
+from widgets import domain
+from widgets.base import static_table
+from widgets.model_widget import ModelWidget
+from widgets.packing import PackedModel, pack_model
 
 SIZES = ("d_model", "n_heads", "d_ff", "n_layers", "source_vocab", "target_vocab", "pre_norm")
 WHOLE = 1000  # weights and probabilities are stored as whole thousandths

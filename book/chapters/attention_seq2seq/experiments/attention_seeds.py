@@ -1,6 +1,6 @@
 """Chapter 2 on several seeds: our encoder beside one that reads both ways, and what maps say.
 
-    python book/chapters/attention_seq2seq/experiments/attention_seeds.py [--models ...] [--seeds 0 1 2]
+    python experiments/attention_seeds.py [--models ...] [--seeds 0 1 2]
 
 Trains the translator with attention as chapter 2 does, and beside it one whose encoder reads the
 source in both directions, as that of Bahdanau et al. 2015: half of the state for each, so that the
@@ -21,15 +21,15 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from chapters.seq2seq.experiments.bottleneck import BATCH_SIZE, D_EMBED, EDGES, Sets, freely
 from chapters.attention_seq2seq.interventions import WithMask
-from measure.records import read_results, write_results
+from chapters.seq2seq.experiments.bottleneck import BATCH_SIZE, D_EMBED, EDGES, Sets, freely
 from lib.data import Pair, make_batch
 from lib.decoding import greedy, translate
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, AttentionState, Encoder, real_positions
 from lib.training import endless, train
+from measure.records import read_results, write_results
 
 NAME = "attention_seeds"  # of the recorded results
 STEPS = (150, 300, 750)

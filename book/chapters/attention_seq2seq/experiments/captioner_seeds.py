@@ -1,6 +1,6 @@
 """The captioner of chapter 2 on several seeds: how slowly it learns when all is trained at once.
 
-    python book/chapters/attention_seq2seq/experiments/captioner_seeds.py [--ways ...] [--seeds 0 1 2]
+    python experiments/captioner_seeds.py [--ways ...] [--seeds 0 1 2]
 
 Four ways to train the same model on the same strips: all at once; all at once for longer; the
 network of the grid on single digits first, then frozen, as the chapter does; and all at once with
@@ -40,10 +40,10 @@ from chapters.attention_seq2seq.pictures import (
     make_strips,
     strip_batches,
 )
-from measure.records import read_results, write_results
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, teacher_forcing, train
+from measure.records import read_results, write_results
 
 NAME = "captioner_seeds"
 LR, BATCH_SIZE, DIGIT_STEPS = 4e-3, 32, 700

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from chapters.attention_seq2seq.alignment_player import AlignmentPlayer
-from widgets.domain import quantise
 from lib.data import Pair, Vocabulary
 from tests.widget_samples import sentences
+from widgets.domain import quantise
 
 
 def spoilt(change) -> list[dict]:

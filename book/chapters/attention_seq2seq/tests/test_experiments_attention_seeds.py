@@ -2,11 +2,12 @@
 
 import torch
 
-from benchmarks import attention_seeds, bottleneck, captioner_seeds
-from chapters.attention_seq2seq.experiments.attention_seeds import BothWays, look_at
 from chapters.attention_seq2seq.captioning import COLUMNS, ROWS, on_right_digit
+from chapters.attention_seq2seq.experiments import attention_seeds, captioner_seeds
+from chapters.attention_seq2seq.experiments.attention_seeds import BothWays, look_at
 from chapters.attention_seq2seq.interventions import WithMask
 from chapters.attention_seq2seq.pictures import digit_images, make_strips
+from chapters.seq2seq.experiments import bottleneck
 from checks.sequences import check_sequence_model
 from lib.data import Pair, Vocabulary
 from lib.seq2seq import AttentionSeq2Seq, real_positions

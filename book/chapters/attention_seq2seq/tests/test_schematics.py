@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from chapters.attention_seq2seq.experiments.attention_seeds import BothWays
 from chapters.attention_seq2seq.captioning import COLUMNS, D_GRID, ROWS, Captioner, DigitNet
+from chapters.attention_seq2seq.experiments.attention_seeds import BothWays
 from chapters.attention_seq2seq.pictures import digit_images, make_strips
 from chapters.attention_seq2seq.schematics import INVENTED, one_step, picture_as_keys
 from lib.seq2seq import AttentionDecoder, AttentionSeq2Seq

@@ -5,7 +5,11 @@ Right and wrong answers with what each is told stand in book/chapters/complexity
 import pytest
 import torch
 
-from chapters.complexity.checks import check_dilated_path, check_local_attention, check_multi_head_flops
+from chapters.complexity.checks import (
+    check_dilated_path,
+    check_local_attention,
+    check_multi_head_flops,
+)
 from chapters.complexity.costs import convolution_cost, self_attention_cost
 from chapters.complexity.layers import windowed_attention
 from checks.framework import CheckFailed

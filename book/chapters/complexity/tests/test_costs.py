@@ -12,9 +12,9 @@ from chapters.complexity.costs import (
     self_attention_cost,
 )
 from chapters.complexity.layers import CausalConvolution, Recurrence, windowed_attention
-from measure.observed import count_flops, longest_chain, path_length
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from lib.masks import window_mask
+from measure.observed import count_flops, longest_chain, path_length
 from tests.helpers import unchecked
 
 SIZES = [(2, 6), (13, 6), (31, 18), (64, 12)]

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from chapters.complexity.layers import windowed_attention
-from measure.observed import peak_bytes
 from lib.attention import scaled_dot_product_attention
 from lib.masks import causal_mask, combine_masks, padding_mask, window_mask
+from measure.observed import peak_bytes
 from tests.helpers import unchecked
 
 D_K, D_V = 5, 7

@@ -1,6 +1,6 @@
 """Chapter 12 on several seeds: what beams of several widths do for a model that is often unsure.
 
-    python book/chapters/decoding/experiments/beam_widths.py [--seeds 0 1 2] [--steps 300] [--sentences 300]
+    python experiments/beam_widths.py [--seeds 0 1 2] [--steps 300] [--sentences 300]
 
 The published model's sizes and data, but `--steps` updates in place of 2,000: it gets about a third
 of the held-out sentences right, of the lengths that it was trained on. Each beam decodes the same
@@ -11,7 +11,7 @@ sentences, without a length penalty and with one. For each seed and penalty, one
     length    tokens of all translations / tokens of all references
     missed    fraction of sentences whose reference scores higher than what the search found
 
-The result is recorded in `book/chapters/decoding/results/beam_widths.json`, which the chapter loads.
+The result is recorded in `results/beam_widths.json`, which the chapter loads.
 """
 
 import argparse
@@ -22,7 +22,6 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from measure.records import write_results
 from lib.data import PAD, Pair, Vocabulary, make_batch
 from lib.decoding import length_penalty, translate
 from lib.metrics import bleu, exact_match
@@ -30,6 +29,7 @@ from lib.notebook import seed_everything
 from lib.training import cosine, endless, train
 from lib.transformer import Config, Transformer
 from lib.translation import translation_pairs
+from measure.records import write_results
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 2, "dropout": 0.0}
 CHOICES = {"norm": "pre", "positions": "rotary", "tied": False}

@@ -1,6 +1,6 @@
 """How long collective operations take over loopback, and whether the ring's formula says so.
 
-    python book/chapters/distributed/experiments/communication.py [--ranks 2 3 4]        (two minutes)
+    python experiments/communication.py [--ranks 2 3 4]        (two minutes)
 
 For each number of processes, the median time of gloo's all-reduce, all-gather and reduce-scatter
 of vectors from 1 KiB to 64 MiB; latency and bandwidth fitted to the all-reduce of two processes;

@@ -1,6 +1,6 @@
 """One process against two on Multi30k, one epoch through the command line; and two that are killed.
 
-    python book/chapters/distributed/experiments/two_processes.py DIR [--kills 5] [--dropout 0 0.1]
+    python experiments/two_processes.py DIR [--kills 5] [--dropout 0 0.1]
 
 DIR holds train.de, train.en, val.de and val.en, plain or as .gz. For each dropout one process and
 two train with the same options, so with the same batches: without dropout they differ by rounding

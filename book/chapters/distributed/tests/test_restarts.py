@@ -49,7 +49,14 @@ def test_only_the_last_rank_is_killed_and_only_in_the_first_start(tmp_path):
     (tmp_path / "losses.jsonl").write_text('{"step": 1, "loss": 3.5, "lr": 0.1}\n' * 5)
     for rank, count in (("0", "0"), ("1", "1")):
         told = {"RANK": rank, "WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": count}
-        command = [sys.executable, "-m", "chapters.distributed.restarts", "3", str(tmp_path), "--help"]
+        command = [
+            sys.executable,
+            "-m",
+            "chapters.distributed.restarts",
+            "3",
+            str(tmp_path),
+            "--help",
+        ]
         environment = os.environ | told | {"PYTHONPATH": str(BOOK)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from chapters.distributed.sharded import Held, held, shard
+from chapters.distributed.tests.in_workers import MODELS, STEPS, trained
 from tests.helpers import assert_close, unchecked
-from tests.chapters.distributed.in_workers import MODELS, STEPS, trained
 
 
 @pytest.fixture(scope="module")

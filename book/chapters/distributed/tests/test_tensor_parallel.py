@@ -3,8 +3,8 @@
 import pytest
 
 from chapters.distributed.tensor_parallel import AXES
+from chapters.distributed.tests.in_workers import LAYERS, layer
 from tests.helpers import assert_close
-from tests.chapters.distributed.in_workers import LAYERS, layer
 
 CASES = [
     *(f"{name}, {kind}" for name in list(LAYERS)[:2] for kind in ("self", "cross")),

@@ -1,12 +1,16 @@
 """The checks of embeddings and label smoothing: what they show, and answers that are not listed.
 
-What they say of answers stands in tests/notebooks/answers.
+What they say of answers stands in answers.py.
 """
 
 import pytest
 from torch import nn
 
-from chapters.embeddings.checks import check_lookup_gradient, check_shared_matrix, check_smoothed_loss
+from chapters.embeddings.checks import (
+    check_lookup_gradient,
+    check_shared_matrix,
+    check_smoothed_loss,
+)
 from checks.framework import CheckFailed
 from lib.layers import Embedding, TiedProjection
 from lib.training import label_smoothed_loss

@@ -1,6 +1,6 @@
 """Chapter 14 on several seeds: what each family can do, at equal parameters.
 
-    python book/chapters/families/experiments/families_seeds.py [--seeds 0 1 2] [--gap-steps 1500] [--steps 600]
+    python experiments/families_seeds.py [--seeds 0 1 2] [--gap-steps 1500] [--steps 600]
 
 Sentences of one item. Four models of 185,000 parameters: one stack of 5 layers as encoder-only,
 decoder-only and prefix model, and an encoder-decoder of 2 + 2. A row gives, for the first token of
@@ -13,7 +13,7 @@ of each training. "head" is the fraction of hidden words from which the best hea
 encoder-only model attends most to the word's translation, beside that of an untrained model. At
 the end the chapter's
 conclusions are asserted for every seed, and the figures recorded in
-`book/chapters/families/results/families_seeds.json`, which the chapter loads.
+`results/families_seeds.json`, which the chapter loads.
 """
 
 import argparse
@@ -28,7 +28,6 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from chapters.families import families
-from measure.records import write_results
 from lib.attention import attention_maps
 from lib.data import make_batch
 from lib.decoding import translate
@@ -38,6 +37,7 @@ from lib.notebook import seed_everything
 from lib.training import cosine, endless, train
 from lib.transformer import Config, OneStack, Transformer
 from lib.translation import translation_pairs
+from measure.records import write_results
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "dropout": 0.0, "norm": "pre"}
 LR, N_SCORED = 2e-3, 100

@@ -1,11 +1,11 @@
 """Chapter 7's long runs: where the norm stands in deep Transformers, and what a step changes.
 
-    python book/chapters/feed_forward_norm/experiments/norm_depth_seeds.py [--seeds 0 1 2] [--steps 1200] [--warmup 300]
+    python experiments/norm_depth_seeds.py [--seeds 0 1 2] [--steps 1200] [--warmup 300]
 
 6+6 layers, sentences of one item; every setting on every seed, with the same start and the same
 batches. "damped" multiplies the output of the i-th sub-layer of a post-norm stack by 1/sqrt(i),
 "cross-attention damped" does this to the cross-attentions alone, "blind" reads a source of one
-constant token. It writes book/chapters/feed_forward_norm/results/norm_depth_seeds.json, which the chapter loads: for
+constant token. It writes results/norm_depth_seeds.json, which the chapter loads: for
 each run the mean loss of every 50 steps, the accuracy on test sentences and the norm of each
 layer's gradient before and after; then how much the first update, and a random one of the same
 size, change the decoder's output, by depth. `--part` does one of the two and keeps the other.
@@ -23,7 +23,6 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from measure.records import FOLDER, read_results, write_results
 from lib.data import PAD, UNK, Batch, Pair, Vocabulary, make_batch
 from lib.decoding import translate
 from lib.metrics import exact_match
@@ -31,6 +30,7 @@ from lib.notebook import seed_everything
 from lib.training import cosine, endless, token_loss, train
 from lib.transformer import Config, Transformer
 from lib.translation import translation_pairs
+from measure.records import FOLDER, read_results, write_results
 
 NAME = Path(__file__).stem
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "dropout": 0.0, "tied": False}

@@ -1,6 +1,6 @@
 """Chapter 6 on several seeds: what forgetting each mask does to a small Transformer.
 
-    python book/chapters/masking/experiments/mask_seeds.py [--seeds 0 1 2] [--steps 800]
+    python experiments/mask_seeds.py [--seeds 0 1 2] [--steps 800]
 
 The chapter trains seed 0 with the same settings. Each row gives the mean loss of the steps 150 to
 200 and of the last 50, the accuracy with teacher forcing, and exact match with greedy decoding:

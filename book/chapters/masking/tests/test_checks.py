@@ -1,13 +1,13 @@
-"""The proof that nothing leaks; what the checks say of answers is in tests/notebooks/answers."""
+"""The proof that nothing leaks; what the checks say of answers is in answers.py."""
 
 import pytest
 import torch
 
 from chapters.masking.checks import check_masked_softmax, check_nothing_leaks
 from checks.framework import CheckFailed
-from measure.observed import influence
 from lib.attention import MultiHeadAttention
 from lib.masks import causal_mask
+from measure.observed import influence
 from tests.helpers import normal
 
 

@@ -1,6 +1,6 @@
 """Chapter 16: from the paper's block to today's, each change measured on one text, three seeds.
 
-    python book/chapters/modern_block/experiments/modern_block.py [--seeds 0 1 2] [--steps 300]    (20 minutes of one core)
+    python experiments/modern_block.py [--seeds 0 1 2] [--steps 300]    (20 minutes of one core)
 
 The text is Python's reference on its statements and types, which every Python carries as
 `pydoc_data.topics` (licence: Python Software Foundation), as characters. Other Pythons carry other
@@ -40,8 +40,8 @@ from chapters.modern_block.steps import (
     held_out_loss,
     train_step,
 )
-from tasks.characters import character_vocabulary, next_token, python_topics
 from measure.records import write_results
+from tasks.characters import character_vocabulary, next_token, python_topics
 
 Run = dict[str, Any]
 

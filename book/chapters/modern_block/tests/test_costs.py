@@ -13,9 +13,9 @@ from chapters.modern_block.costs import (
 )
 from chapters.modern_block.decoder import ModernDecoder, WindowCache, paper_2017, today
 from chapters.modern_block.experts import MixtureOfExperts
-from measure.observed import count_flops
 from lib.attention import MultiHeadAttention
 from lib.layers import FeedForward, LayerNorm, RMSNorm
+from measure.observed import count_flops
 from tests.helpers import unchecked
 
 CHOICES = {

@@ -1,7 +1,7 @@
 """Switch off heads of the published translator: single ones, layers, pairs and growing sets.
 
-    python book/chapters/multi_head/experiments/head_ablation.py                      (five minutes of one core)
-    python book/chapters/multi_head/experiments/head_ablation.py --seeds 1 2 3        (single heads and layers of its twins)
+    python experiments/head_ablation.py                      (five minutes of one core)
+    python experiments/head_ablation.py --seeds 1 2 3        (single heads and layers of its twins)
 
 Zero ablation sets a head's output to 0, mean ablation to its mean over the first 2,000 training
 sentences. Accuracy and loss are those of the 1,500 held-out sentences, of pairs those of the first
@@ -32,14 +32,14 @@ from chapters.multi_head.ablation import (
     layer_codes,
     mean_shares,
 )
-from widgets.domain import quantise
-from measure.records import write_results
 from lib.checkpoints import load_published
 from lib.data import Batch, Pair, Vocabulary, make_batch
 from lib.notebook import seed_everything
 from lib.training import cosine, endless, train
 from lib.transformer import Config, Transformer
 from lib.translation import translation_pairs
+from measure.records import write_results
+from widgets.domain import quantise
 
 FOR_MEANS, FOR_ORDER = 2000, 500  # training sentences
 FOR_PAIRS = 500  # held-out sentences

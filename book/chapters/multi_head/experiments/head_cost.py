@@ -1,10 +1,10 @@
 """What a single head costs, with a linear layer or a network behind it: two tasks, five seeds.
 
-    python book/chapters/multi_head/experiments/head_cost.py [--seeds 0 1 2 3 4]        (five minutes of one core)
+    python experiments/head_cost.py [--seeds 0 1 2 3 4]        (five minutes of one core)
 
-The tasks and models are those of `chapters.multi_head.two_answers`. All models of a task with the same
-network behind the heads have the same number of parameters, but for the rows "wide", whose only
-head has four times the dimension. "square" gives each offer the square of its price too.
+The tasks and models are those of `chapters.multi_head.two_answers`. All models of a task with the
+same network behind the heads have the same number of parameters, but for the rows "wide", whose
+only head has four times the dimension. "square" gives each offer the square of its price too.
 """
 
 import argparse

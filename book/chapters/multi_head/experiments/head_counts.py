@@ -1,6 +1,6 @@
 """Translators of one encoder and one decoder layer, with one head and with four: ten seeds each.
 
-    python book/chapters/multi_head/experiments/head_counts.py [--seeds 0 1 2 ...]        (ten minutes of one core)
+    python experiments/head_counts.py [--seeds 0 1 2 ...]        (ten minutes of one core)
 
 Models of the same seed see the same sentences, and all models have the same number of parameters.
 Exact match is that of the 1,500 held-out sentences.
@@ -16,13 +16,13 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from chapters.multi_head.ablation import accuracy
-from measure.records import write_results
 from lib.checkpoints import load_published
 from lib.data import Batch, Pair, Vocabulary, make_batch
 from lib.notebook import seed_everything
 from lib.training import cosine, endless, train
 from lib.transformer import Config, Transformer
 from lib.translation import translation_pairs
+from measure.records import write_results
 
 HEADS = (1, 4)
 STEPS, LR, BATCH_SIZE, WARMUP = 800, 4e-3, 32, 50

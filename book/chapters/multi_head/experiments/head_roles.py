@@ -1,6 +1,6 @@
 """What single heads of the published translator are for: sentences by how many items they list.
 
-    python book/chapters/multi_head/experiments/head_roles.py                         (two minutes of one core)
+    python experiments/head_roles.py                         (two minutes of one core)
 
 A sentence lists one to three items, with commas and "and" between them. For each head that is off
 (zero ablation) the exact match of the held-out sentences is counted by their number of items. For
@@ -22,12 +22,12 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from chapters.multi_head.ablation import ablated, head_codes, layer_codes
-from measure.records import write_results
 from lib.attention import attention_maps
 from lib.checkpoints import load_published
 from lib.data import PAD, Batch, Pair, Vocabulary, make_batch
 from lib.transformer import Transformer
 from lib.translation import translation_pairs
+from measure.records import write_results
 
 MOST = 3  # items
 

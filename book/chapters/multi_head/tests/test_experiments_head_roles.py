@@ -1,18 +1,8 @@
 """Which tokens of a source belong to which of its items."""
 
-import importlib.util
-
 import pytest
 
-from tests.paths import ROOT
-
-
-@pytest.fixture(scope="module")
-def head_roles():
-    spec = importlib.util.spec_from_file_location("head_roles", ROOT / "book/chapters/multi_head/experiments/head_roles.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from chapters.multi_head.experiments import head_roles
 
 
 @pytest.mark.parametrize(
@@ -25,6 +15,6 @@ def head_roles():
         ("two euros , tuesday , may 1 6 , 2 0 2 2 , and in ten years", "00-1111111111--222"),
     ],
 )
-def test_separators_are_told_from_the_commas_of_a_date(head_roles, source, items):
+def test_separators_are_told_from_the_commas_of_a_date(source, items):
     found = head_roles.items_of(source.split())
     assert "".join("-" if item is None else str(item) for item in found) == items

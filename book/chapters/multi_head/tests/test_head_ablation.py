@@ -6,10 +6,10 @@ import pytest
 
 from chapters.multi_head.ablation import head_codes
 from chapters.multi_head.head_ablation import HeadAblation
-from measure.records import read_results
 from lib.checkpoints import load_published
 from lib.data import Pair
 from lib.translation import translation_pairs
+from measure.records import read_results
 from tests.widget_samples import measured, packed
 
 PAIRS = [Pair(("six", "days"), ("six", "jours"))]

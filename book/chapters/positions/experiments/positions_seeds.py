@@ -1,9 +1,9 @@
 """Chapter 8 on several seeds: positions beyond the training length, and what the sinusoids' use is.
 
-    python book/chapters/positions/experiments/positions_seeds.py [--seeds 0 1 2] [--steps 500]
+    python experiments/positions_seeds.py [--seeds 0 1 2] [--steps 500]
 
 The chapter trains seed 0 with the same settings: one layer, windows of 64 characters. It writes
-book/chapters/positions/results/positions_seeds.json, which the chapter loads. Each row holds the mean loss of
+results/positions_seeds.json, which the chapter loads. Each row holds the mean loss of
 the last 50 steps, then the loss on the held-out text in each stretch of 64 positions of windows of
 256, which start every 64 characters, so that all stretches judge nearly the same text.
 
@@ -25,17 +25,17 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from chapters.positions.controls import TABLES, clipped_offsets, freeze_slow_pairs, make_table
+from lib.masks import causal_mask, window_mask
+from lib.notebook import seed_everything
+from lib.positions import SCHEMES
+from lib.transformer import Config, LanguageModel
+from measure.records import write_results
 from tasks.characters import (
     character_vocabulary,
     loss_by_position,
     python_topics,
     train_on_text,
 )
-from measure.records import write_results
-from lib.masks import causal_mask, window_mask
-from lib.notebook import seed_everything
-from lib.positions import SCHEMES
-from lib.transformer import Config, LanguageModel
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0, "norm": "pre"}
 LENGTH, LONGEST, LR = 64, 256, 6e-3

@@ -1,12 +1,16 @@
 """The checks of positions: what they show, and modules that are none of the listed answers.
 
-What they say of answers stands in tests/notebooks/answers.
+What they say of answers stands in answers.py.
 """
 
 import pytest
 from torch import nn
 
-from chapters.positions.checks import check_alibi_bias, check_fixed_positions, check_rotary_attention
+from chapters.positions.checks import (
+    check_alibi_bias,
+    check_fixed_positions,
+    check_rotary_attention,
+)
 from checks.framework import CheckFailed
 from lib.attention import scaled_dot_product_attention
 from lib.positions import ALiBi, Rotary, Sinusoidal

@@ -1,6 +1,6 @@
 """Is one vector a bottleneck? Accuracy by source length over state dimension, training and rate.
 
-    python book/chapters/seq2seq/experiments/bottleneck.py [--models ...] [--dimensions ...] [--rates ...] [--seeds ...]
+    python experiments/bottleneck.py [--models ...] [--dimensions ...] [--rates ...] [--seeds ...]
         [--longest 5000]
 
 Trains the recurrent translator of chapter 1 and, as a control, the one with attention of chapter
@@ -28,13 +28,13 @@ from babel.lists import format_list
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from chapters.seq2seq.edits import words_right
-from measure.records import read_results, write_results
 from lib.data import EOS, PAD, Pair, Vocabulary, make_batch, tokenise
 from lib.decoding import translate
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 from lib.training import endless, token_loss, train
 from lib.translation import translation_pairs
+from measure.records import read_results, write_results
 
 NAME = "bottleneck"  # of the recorded results
 MODELS = {"last state only": Seq2Seq, "attention": AttentionSeq2Seq}

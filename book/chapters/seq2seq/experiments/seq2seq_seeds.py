@@ -1,6 +1,6 @@
 """Chapters 1 and 2 on several seeds: exact match of both models after equal time on one core.
 
-    python book/chapters/seq2seq/experiments/seq2seq_seeds.py [--seeds 0 1 2] [--lr 2e-3] [--steps 1250 750]
+    python experiments/seq2seq_seeds.py [--seeds 0 1 2] [--lr 2e-3] [--steps 1250 750]
 
 The chapters train one seed each, with the settings below. Steps are fixed, so that a run can be
 repeated; the seconds are printed to show that both models got about the same.

@@ -73,7 +73,8 @@ def test_a_record_of_another_form_is_refused(missing):
     record = recorded_runs()
     del record[missing]
     with pytest.raises(
-        ValueError, match=f"record: expected what book/chapters/seq2seq/experiments/bottleneck.py.*{missing}"
+        ValueError,
+        match=f"record: expected what experiments/bottleneck.py.*{missing}",
     ):
         BottleneckRuns(record)
 

@@ -1,12 +1,12 @@
 """Chapter 11 on several seeds: its ablations, and its full run under five schedules.
 
-    python book/chapters/training/experiments/ablations.py [--seeds 0 1 2] [--only NAME ...] [--full]
+    python experiments/ablations.py [--seeds 0 1 2] [--only NAME ...] [--full]
 
 The set-up is taken from the chapter itself: this script runs its cells "imports", "task",
 "ablation" and "runs" and then calls `ablation` for each seed, so the two cannot differ. With
 `--full` it trains the chapter's main model instead, with the chapter's rate and steps, under five
 schedules. One core; seconds are the processor's. A run of all settings is recorded in
-`book/chapters/training/results/ablations.json` or `ablations_full.json`, which the chapter loads: for each
+`results/ablations.json` or `ablations_full.json`, which the chapter loads: for each
 setting the held-out loss and the accuracy (exact match), one number for each seed.
 """
 
@@ -19,13 +19,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 import nbformat
 
-from measure.records import write_results
 from lib.data import BatchStream, make_batch
 from lib.decoding import translate
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, paper_schedule, train, validation_loss, warm_up
 from lib.transformer import Transformer
+from measure.records import write_results
 
 CHAPTER = Path(__file__).resolve().parent.parent / "book" / "11_training.ipynb"
 CELLS = ("imports", "task", "ablation", "runs")

@@ -1,13 +1,13 @@
 """Chapter 9 on several seeds: what label smoothing does to perplexity and to accuracy.
 
-    python book/chapters/training/experiments/smoothing_seeds.py [--seeds 0 1 2] [--steps 800]
+    python experiments/smoothing_seeds.py [--seeds 0 1 2] [--steps 800]
 
 The chapter trains "one answer" with the same settings: one vocabulary and one matrix for source,
 target and output. In "two answers" each pair is drawn from the French of France or from that of
 Belgium, which says 70 and 90 otherwise (septante, nonante), so that nearly a quarter of the sources
 have two right translations.
 
-It writes book/chapters/training/results/smoothing_seeds.json, which the chapter loads: on 400 test sentences
+It writes results/smoothing_seeds.json, which the chapter loads: on 400 test sentences
 the perplexity of the right tokens (never of the smoothed targets), the accuracy with teacher
 forcing, exact match with greedy decoding (either answer counts), the temperature out of
 `TEMPERATURES` with the lowest perplexity, and that perplexity. With two answers also the
@@ -27,13 +27,13 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from measure.records import write_results
 from lib.data import PAD, Pair, Vocabulary, make_batch
 from lib.decoding import translate
 from lib.notebook import seed_everything
 from lib.training import cosine, endless, label_smoothed_loss, teacher_forcing, token_loss, train
 from lib.transformer import Config, Transformer
 from lib.translation import translation_pairs
+from measure.records import write_results
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0}
 BATCH_SIZE, LR, WARMUP, N_TRAIN, N_TEST = 32, 2e-3, 50, 20_000, 400

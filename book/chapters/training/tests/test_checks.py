@@ -7,17 +7,17 @@ import runpy
 import pytest
 import torch
 
-from checks.framework import CheckFailed
 from chapters.training.checks import (
     check_accumulation,
     check_linear_schedule,
     check_loss_of_parts,
     check_shift_right,
 )
+from checks.framework import CheckFailed
 from lib.data import PAD
-from tests.paths import ROOT
+from tests.paths import BOOK
 
-GIVEN = runpy.run_path(str(ROOT / "tests" / "notebooks" / "answers" / "11_training.py"))
+GIVEN = runpy.run_path(str(BOOK / "chapters" / "training" / "answers.py"))
 RIGHT = {name: answers[0] for name, answers in GIVEN["RIGHT"].items()}
 
 

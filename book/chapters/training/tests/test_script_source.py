@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from engine.text import FOLDER, SCRIPTS
 from chapters.training import script_source
 from chapters.training.script_source import show_script
+from engine.text import FOLDER, SCRIPTS
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The Transformer on the book's translation task: exact match after a number of steps, by seed.
 
-    python book/chapters/transformer/experiments/transformer_task.py [--seeds 0 1 2] [--steps 1500] [--positions rotary] ...
+    python experiments/transformer_task.py [--seeds 0 1 2] [--steps 1500] [--positions rotary] ...
 
 One core. Steps are fixed, so that a run can be repeated; the seconds are the processor's.
 """

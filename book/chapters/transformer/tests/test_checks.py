@@ -1,18 +1,18 @@
 """The checks of assembled Transformers: what they show, and what they leave as it was.
 
-What they say of answers stands in tests/notebooks/answers.
+What they say of answers stands in answers.py.
 """
 
 import pytest
 import torch
 
-from checks.framework import CheckFailed
 from chapters.transformer.checks import (
     check_count,
     check_decoder_layer,
     check_forward,
     check_shift_right,
 )
+from checks.framework import CheckFailed
 from lib.data import BOS
 from lib.transformer import Transformer
 

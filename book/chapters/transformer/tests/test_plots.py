@@ -3,8 +3,8 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from drawing.axes import COLOURS
 from chapters.transformer.plots import plot_architecture, plot_ranges
+from drawing.axes import COLOURS
 from tests.helpers import unchecked
 
 

@@ -10,9 +10,9 @@ from playwright.sync_api import expect
 import lib.masks
 from chapters.masking.conversions import additive_mask, multihead_mask, sdpa_mask
 from chapters.masking.mask_builder import MaskBuilder
-from measure.observed import influence
 from lib.attention import scaled_dot_product_attention
 from lib.masks import causal_mask, padding_mask
+from measure.observed import influence
 
 pytestmark = pytest.mark.browser
 # Distinct sizes and rules of every kind; the last two have rows without any key.

@@ -9,14 +9,14 @@ from playwright.sync_api import expect
 
 from chapters.multi_head.ablation import ablated, accuracy, head_codes
 from chapters.multi_head.head_ablation import HeadAblation
-from widgets.packing import pack_model
-from measure.records import read_results
 from lib.checkpoints import load_published
 from lib.data import EOS, make_batch, tokenise
 from lib.decoding import greedy
 from lib.translation import translation_pairs
+from measure.records import read_results
 from tests.helpers import as_packed
 from tests.widget_samples import SAMPLES
+from widgets.packing import pack_model
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("one_thread")]
 SLOW = 30_000  # ms, to translate fifty sentences on a machine that others use too

@@ -3,7 +3,13 @@
 import pytest
 from playwright.sync_api import expect
 
-from chapters.training.learning_rate import D_MODELS, SCHEDULES, TOTALS, WARMUPS, LearningRateExplorer
+from chapters.training.learning_rate import (
+    D_MODELS,
+    SCHEDULES,
+    TOTALS,
+    WARMUPS,
+    LearningRateExplorer,
+)
 from lib.training import cosine, paper_schedule, warm_up
 
 pytestmark = pytest.mark.browser
