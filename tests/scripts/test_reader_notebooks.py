@@ -250,6 +250,7 @@ def house(tmp_path):
     """A small book with two chapters."""
     book = tmp_path / "root" / "book"
     book.mkdir(parents=True)
+    (book.parent / "requirements").mkdir()
     for name in ("_config.yml", "_toc.yml", "requirements/colab.txt", "book/references.bib"):
         (book.parent / name).write_bytes((ROOT / name).read_bytes())
     for path in CHAPTERS[:2]:
