@@ -56,7 +56,7 @@ $(VENV)/pdf.stamp: $(LOCKS)/book.txt $(LOCKS)/pdf.txt scripts/install_browser.sh
 
 # Apart from the tests' environment, of which a reader needs nothing.
 .venv-lab/lab.stamp: $(patsubst %,$(LOCKS)/%.txt,book lab cpu cuda)
-	@echo "Once, and for some minutes: making .venv-lab, an environment of about 1.6 GB"
+	@echo "Once, and for some minutes: making .venv-lab, an environment of about 1.7 GB"
 	@test -x .venv-lab/bin/python || bash scripts/make_venv.sh $(PYTHON) .venv-lab
 	@.venv-lab/bin/python scripts/install_locked.py lab
 	@touch $@
@@ -102,7 +102,7 @@ serve: ## read the built book at http://127.0.0.1:8000
 	@$(PYTHON) -m http.server --bind 127.0.0.1 --directory $(HTML) $(PORT)
 
 reader: setup ## make the chapters as JupyterLab, Colab, VS Code and GitHub show them, in book/_reader
-	@$(BIN)/python scripts/reader_notebooks.py
+	@$(BIN)/python scripts/reader_notebooks.py $(ARGS)
 
 lab: export MPLCONFIGDIR = $(abspath .venv-lab)/matplotlib
 lab: .venv-lab/lab.stamp ## read the chapters, and do the exercises, in JupyterLab
