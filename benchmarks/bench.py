@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import groups
 import peers
 
-from kit.complexity.layers import windowed_attention
-from kit.shared.measure import fit_power, peak_bytes
+from chapters.complexity.layers import windowed_attention
 from lib.attention import scaled_dot_product_attention
+from measure.observed import fit_power, peak_bytes
 
 
 def timed(function: Callable[[], object]) -> float:

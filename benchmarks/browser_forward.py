@@ -27,17 +27,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 import torch
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from ext import book_widgets
-from kit.shared.packing import pack_model
-from kit.transformer.forward_tracer import ForwardTracer
-from kit.transformer.tracing import stages_of
+from build.directives import widgets
+from chapters.transformer.forward_tracer import ForwardTracer
+from chapters.transformer.tracing import stages_of
 from lib.checkpoints import load_published
 from lib.data import EOS, Pair, Vocabulary
 from lib.decoding import greedy
 from lib.transformer import Config, Transformer
 from lib.translation import translation_pairs
-from tests.browser.conftest import FLAGS
+from tests.browser.fixtures import FLAGS
 from tests.paths import BOOK
+from widgets.packing import pack_model
 
 GOAL = 21
 TOKENS = 12
@@ -117,12 +117,12 @@ def open_page(browser: Browser, folder: Path, html: str) -> Page:
     (folder / "page.html").write_text(PAGE.format(html=html), encoding="utf-8")
     page = browser.new_page(viewport={"width": 700, "height": 900})
     page.goto((folder / "page.html").as_uri())
-    kit = book_widgets.widgets()["forward_tracer"]
+    kit = widgets.widgets()["forward_tracer"]
     source = (kit / "forward_tracer.js").read_text(encoding="utf-8")
-    shared = ", ".join(book_widgets.SHARED)
+    shared = ", ".join(widgets.SHARED)
     page.add_script_tag(
         content=f"window.own = (() => {{ const {{ {shared} }} = bookWidgets.shared; "
-        f"{book_widgets.parts_of(source, kit)}; return {{ transformer, tracing }}; }})();"
+        f"{widgets.parts_of(source, kit)}; return {{ transformer, tracing }}; }})();"
     )
     return page
 
@@ -172,7 +172,7 @@ def main() -> None:
     print("| --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
-        book_widgets.emit_assets(folder / "widgets")
+        widgets.emit_assets(folder / "widgets")
         shutil.copy(BOOK / "static" / "widget-host.js", folder)
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         tracer = ForwardTracer.from_model(model, [Pair(("two",), ("?",))], *vocabs, stage=11)

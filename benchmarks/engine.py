@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 import torch
 from playwright.sync_api import Page, sync_playwright
 
-from kit.shared.replay import Replay
-from tests.browser.conftest import FLAGS
+from engine.replay import Replay
+from tests.browser.fixtures import FLAGS
 from tests.browser.test_engine import BYTES, ENGINE, NAMES, engine_text
 
 RESULTS = Path(__file__).resolve().parent / "results" / "engine.json"

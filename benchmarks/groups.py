@@ -14,7 +14,7 @@ from sizes import RECURRENT_SIZES, SIZES, RecurrentSize, Size
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from kit.complexity.layers import windowed_attention
+from chapters.complexity.layers import windowed_attention
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from lib.data import PAD
 from lib.decoding import store_by_columns

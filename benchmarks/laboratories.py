@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from playwright.sync_api import Browser, sync_playwright
 
-from kit.shared.engine_text import FOLDER, SCRIPTS, kernels
-from kit.shared.recorded import write_results
-from tests.browser.conftest import FLAGS
+from engine.text import FOLDER, SCRIPTS, kernels
+from measure.records import write_results
+from tests.browser.fixtures import FLAGS
 
 PROBES = 80  # of a run, closer together at its start, as in worker.js
 LAST = 20  # steps whose mean loss counts

@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from playwright.sync_api import sync_playwright
 
-from kit.shared.laboratory import TASKS
-from kit.shared.recorded import write_results
-from tests.browser.conftest import FLAGS
+from engine.laboratory import TASKS
+from measure.records import write_results
+from tests.browser.fixtures import FLAGS
 from tests.browser.laboratory_page import LaboratoryPage
 
 MOST = 6  # digits that a reader may ask for

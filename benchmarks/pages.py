@@ -25,11 +25,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, sync_playwright
-from widgets import SLIDE
 
-from tests.browser.conftest import FLAGS
+from tests.browser.fixtures import FLAGS
 from tests.browser.weigh import LIMIT, PACKED, Visit, serve_packed, visit
 from tests.paths import HTML
+from widgets import SLIDE
 
 THEMES, WIDTHS = ("light", "dark"), (1300, 390)
 TIMES = ("first", "dom", "largest")

@@ -15,7 +15,7 @@ from d2l_peer import D2l
 from sizes import LONGEST, RecurrentSize, Size
 from torch import Tensor, nn
 
-from kit.shared.torch_weights import torch_masks
+from checks.torch_weights import torch_masks
 from lib.data import BOS, EOS, PAD
 from lib.decoding import beam_search, greedy
 from lib.layers import Embedding

@@ -23,22 +23,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from playwright.sync_api import Page, sync_playwright
 
-from ext import book_widgets
-from kit.attention_layer.query_plane import KEYS, VALUES, QueryPlane
-from kit.attention_layer.softmax_scale import SoftmaxScaleExplorer
-from kit.complexity.complexity_explorer import ComplexityExplorer
-from kit.decoding.beam_explorer import BeamExplorer
-from kit.embeddings.tied_softmax import TiedSoftmaxExplorer
-from kit.feed_forward_norm.norm_explorer import NormExplorer
-from kit.masking.mask_builder import MaskBuilder
-from kit.multi_head.heads_explorer import HeadsExplorer
-from kit.positions.position_explorer import PositionExplorer
-from kit.self_attention.self_attention_explorer import SelfAttentionExplorer
-from kit.shared.widget import BookWidget
-from kit.training.learning_rate import LearningRateExplorer
-from kit.transformer.forward_tracer import ForwardTracer
+from build.directives import widgets
+from chapters.attention_layer.query_plane import KEYS, VALUES, QueryPlane
+from chapters.attention_layer.softmax_scale import SoftmaxScaleExplorer
+from chapters.complexity.complexity_explorer import ComplexityExplorer
+from chapters.decoding.beam_explorer import BeamExplorer
+from chapters.embeddings.tied_softmax import TiedSoftmaxExplorer
+from chapters.feed_forward_norm.norm_explorer import NormExplorer
+from chapters.masking.mask_builder import MaskBuilder
+from chapters.multi_head.heads_explorer import HeadsExplorer
+from chapters.positions.position_explorer import PositionExplorer
+from chapters.self_attention.self_attention_explorer import SelfAttentionExplorer
+from chapters.training.learning_rate import LearningRateExplorer
+from chapters.transformer.forward_tracer import ForwardTracer
 from tests.paths import BOOK
 from tests.widget_samples import SAMPLES, traced
+from widgets.base import BookWidget
 
 GOAL = 16
 LARGEST = {
@@ -168,7 +168,7 @@ def main() -> None:
     slow = []
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
-        book_widgets.emit_assets(folder / "widgets")
+        widgets.emit_assets(folder / "widgets")
         shutil.copy(BOOK / "static" / "widget-host.js", folder)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 700, "height": 900})

@@ -26,14 +26,14 @@ from lxml import etree, html
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "book"))
-from ext.book_pages import (  # noqa: E402
+from build.pages.pages import (  # noqa: E402
     EPUB,
     download_sizes,
     link_downloads,
     read_contents,
     rewrite,
 )
-from kit.shared.schematic_style import standalone  # noqa: E402
+from drawing.style import standalone  # noqa: E402
 
 XHTML, MATHML, SVG = (
     "http://www.w3.org/1999/xhtml",

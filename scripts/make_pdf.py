@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "book"))
-from ext.book_pages import (  # noqa: E402
+from build.pages.pages import (  # noqa: E402
     PDF,
     download_sizes,
     link_downloads,

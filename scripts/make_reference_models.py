@@ -1,4 +1,4 @@
-"""Make the two small models that `kit.families.pretrained` is held to, and their outputs.
+"""Make the two small models that `chapters.families.pretrained` is held to, and their outputs.
 
     python scripts/make_reference_models.py
 

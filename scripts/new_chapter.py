@@ -91,7 +91,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from kit.shared.checks import Report, expect_tensor
+from checks.framework import Report, expect_tensor
 
 
 def check_$name(answer: Callable[[Tensor], Tensor]) -> Report:
@@ -113,7 +113,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from kit.shared.axes import COLOURS, new_axes
+from drawing.axes import COLOURS, new_axes
 
 
 def plot_curve(
@@ -250,7 +250,7 @@ def new_chapter(
     kit, tests = root / "book" / "kit" / name, root / "tests"
     imports = [  # in the order that ruff wants, which depends on the name
         f"from kit.{name}.checks import check_{name}",
-        "from kit.shared.checks import CheckFailed",
+        "from checks.framework import CheckFailed",
     ]
     words = {
         "name": name,

@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from ext.book_places import Places
-from ext.book_reader import chapters, reader_text
+from build.pages.places import Places
+from build.readers.reader import chapters, reader_text
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "book" / "_reader"

@@ -26,8 +26,8 @@ from nbclient.exceptions import CellExecutionError
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from ext import book_figures
-from ext.book_runs import RECORD, read_record
+from build.directives.runs import RECORD, read_record
+from build.pages import figures
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -107,12 +107,12 @@ def refresh(path: Path, *, store: bool = True) -> float:
     seconds = time.perf_counter() - start
     if not store:
         return seconds
-    drawings = book_figures.take_drawings(notebook)
+    drawings = figures.take_drawings(notebook)
     text = nbformat.writes(normalise(notebook)) + "\n"
     temporary = path.with_suffix(".ipynb.part")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
-    book_figures.write_drawings(book_figures.FOLDER / path.stem, drawings)
+    figures.write_drawings(figures.FOLDER / path.stem, drawings)
     return seconds
 
 

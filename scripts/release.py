@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "book"))
-from ext.book_pages import EPUB, PDF  # noqa: E402
+from build.pages.pages import EPUB, PDF  # noqa: E402
 
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a ZIP can say: the same pages give the same archive
 

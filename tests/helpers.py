@@ -10,7 +10,7 @@ import torch
 from jaxtyping import config
 from torch import Tensor
 
-from kit.shared.schematic import Schematic
+from drawing.schematic import Schematic
 from lib.transformer import Transformer
 
 

@@ -253,8 +253,8 @@ def small(tmp_path):
     write(tmp_path / "tests/lib/test_attention_cache.py", TEST)
     for kit, imports in (
         ("shared/axes", "from lib.masks import masks"),
-        ("masking/checks", "from kit.shared.axes import axes\nfrom lib import masks"),
-        ("training/plots", "import kit.shared.axes\nimport lib.loss"),
+        ("masking/checks", "from drawing.axes import axes\nfrom lib import masks"),
+        ("training/plots", "import drawing.axes\nimport lib.loss"),
         ("decoding/plots", "from lib.decoding import decoding"),
     ):
         names = re.findall(r"import (\w+)", imports)
@@ -265,7 +265,7 @@ def small(tmp_path):
         write(tmp_path / f"tests/train/test_{module.strip('_')}.py", TEST)
     for number, name in enumerate(CHAPTERS, start=1):
         code = "\n".join(f"from lib.{module} import {module}" for module in NAMES)
-        more = "\nimport train.options\nfrom kit.training import plots" * (name == "training")
+        more = "\nimport train.options\nfrom chapters.training import plots" * (name == "training")
         write_notebook(book / f"{number:02}_{name}.ipynb", code + more)
     return tmp_path
 
@@ -315,13 +315,13 @@ def test_small_house_keeps_the_rule(rule, small):
 SPOILT = [
     (
         built_pages_are_read_after_the_build,
-        append("tests/kit/masking/test_checks.py", "pytestmark = pytest.mark.built"),
-        "tests/kit/masking/test_checks.py reads the built book",
+        append("book/chapters/masking/tests/test_checks.py", "pytestmark = pytest.mark.built"),
+        "book/chapters/masking/tests/test_checks.py reads the built book",
     ),
     (
         imports_point_down,
-        append("book/lib/masks.py", "import kit.shared.axes"),
-        "lib.masks imports kit.shared.axes",
+        append("book/lib/masks.py", "import drawing.axes"),
+        "lib.masks imports drawing.axes",
     ),
     (
         imports_point_down,
@@ -335,28 +335,28 @@ SPOILT = [
     ),
     (
         imports_point_down,
-        append("book/kit/shared/axes.py", "from kit.masking import checks"),
-        "kit.shared.axes imports kit.masking.checks",
+        append("book/drawing/axes.py", "from chapters.masking import checks"),
+        "drawing.axes imports chapters.masking.checks",
     ),
     (
         imports_point_down,
-        append("book/kit/masking/checks.py", "from kit.training.plots import axes"),
-        "kit.masking.checks imports kit.training.plots",
+        append("book/chapters/masking/checks.py", "from chapters.training.plots import axes"),
+        "chapters.masking.checks imports chapters.training.plots",
     ),
     (
         imports_point_down,
-        append("book/kit/masking/checks.py", "from ..training import plots"),
-        "kit.masking.checks imports kit.training.plots",
+        append("book/chapters/masking/checks.py", "from ..training import plots"),
+        "chapters.masking.checks imports chapters.training.plots",
     ),
     (
         imports_point_down,
-        append("book/kit/masking/checks.py", "import train.options"),
-        "kit.masking.checks imports train.options",
+        append("book/chapters/masking/checks.py", "import train.options"),
+        "chapters.masking.checks imports train.options",
     ),
     (
         imports_point_down,
-        append("book/train/options.py", "from kit.shared.axes import axes"),
-        "train.options imports kit.shared.axes",
+        append("book/train/options.py", "from drawing.axes import axes"),
+        "train.options imports drawing.axes",
     ),
     (
         imports_point_down,
@@ -370,8 +370,8 @@ SPOILT = [
     ),
     (
         imports_point_down,
-        notebook("book/01_masking.ipynb", "from kit.training import plots"),
-        "01_masking.ipynb imports kit.training.plots",
+        notebook("book/01_masking.ipynb", "from chapters.training import plots"),
+        "01_masking.ipynb imports chapters.training.plots",
     ),
     (library_is_small, remove("book/lib/seeds.py"), "lib has 11 files, not 12 to 16"),
     (
@@ -392,13 +392,13 @@ SPOILT = [
     ),
     (
         modules_have_tests_beside_them,
-        remove("tests/lib/test_seeds.py", "tests/kit/masking/test_checks.py"),
+        remove("tests/lib/test_seeds.py", "book/chapters/masking/tests/test_checks.py"),
         "missing: tests/lib/test_seeds.py for book/lib/seeds.py",
     ),
     (
         modules_have_tests_beside_them,
-        rewrite("tests/kit/masking/test_checks.py", "x = 1\n"),
-        "missing: tests/kit/masking/test_checks.py for book/kit/masking/checks.py",
+        rewrite("book/chapters/masking/tests/test_checks.py", "x = 1\n"),
+        "missing: book/chapters/masking/tests/test_checks.py for book/chapters/masking/checks.py",
     ),
     (
         modules_have_tests_beside_them,
@@ -417,8 +417,8 @@ SPOILT = [
     ),
     (
         names_are_concepts,
-        append("book/kit/masking/chapter6.py", "x = 1"),
-        "kit.masking.chapter6: chapter6",
+        append("book/chapters/masking/chapter6.py", "x = 1"),
+        "chapters.masking.chapter6: chapter6",
     ),
     (
         names_are_concepts,
@@ -453,7 +453,7 @@ SPOILT = [
     (
         every_kit_has_its_chapter,
         remove("book/01_masking.ipynb"),
-        "missing: a chapter for book/kit/masking",
+        "missing: a chapter for book/chapters/masking",
     ),
     (
         every_kit_has_its_chapter,
@@ -478,11 +478,11 @@ def test_every_rule_is_seen_to_fail():
 
 
 def test_all_that_is_missing_stands_in_one_message(small):
-    remove("tests/lib/test_seeds.py", "tests/kit/masking/test_checks.py")(small)
+    remove("tests/lib/test_seeds.py", "book/chapters/masking/tests/test_checks.py")(small)
     assert (
         modules_have_tests_beside_them(small)
         == [
-            "missing: tests/kit/masking/test_checks.py for book/kit/masking/checks.py",
+            "missing: book/chapters/masking/tests/test_checks.py for book/chapters/masking/checks.py",
             "missing: tests/lib/test_seeds.py for book/lib/seeds.py",
         ]
         or len(modules_have_tests_beside_them(small)) == 2

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kit.mistakes.properties import MODEL
+from chapters.mistakes.properties import MODEL
 from tests.paths import ROOT
 from train.options import parse
 

@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from kit.shared import domain
-from kit.shared.widget import BookWidget
+from widgets import domain
+from widgets.base import BookWidget
 
 PLACES = [[0.5, 1.0], [-1.25, 2.0], [0.0, 0.0], [3.0, 3.0], [-3.0, 0.01]]
 # Text and lists that mean something: by module and trait, what fits the sample, and what does not

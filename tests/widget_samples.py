@@ -2,33 +2,33 @@
 
 import torch
 
-from kit.attention_layer.query_plane import QueryPlane
-from kit.attention_layer.softmax_scale import SoftmaxScaleExplorer
-from kit.attention_seq2seq.alignment_player import AlignmentPlayer
-from kit.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
-from kit.complexity.complexity_explorer import ComplexityExplorer
-from kit.decoding.beam_explorer import BeamExplorer
-from kit.distributed.cluster_planner import ClusterPlanner
-from kit.embeddings.tied_softmax import TiedSoftmaxExplorer
-from kit.families.families_explorer import FamiliesExplorer
-from kit.feed_forward_norm.norm_explorer import NormExplorer
-from kit.masking.mask_builder import MaskBuilder
-from kit.mistakes.bug_hunt import BugHunt
-from kit.modern_block.block_explorer import BlockExplorer
-from kit.multi_head.ablation import head_codes, layer_codes
-from kit.multi_head.head_ablation import HeadAblation
-from kit.multi_head.heads_explorer import HeadsExplorer
-from kit.positions.position_explorer import PositionExplorer
-from kit.self_attention.self_attention_explorer import SelfAttentionExplorer
-from kit.seq2seq.bottleneck_runs import BottleneckRuns
-from kit.shared.checks import Finding
-from kit.shared.laboratory import Laboratory
-from kit.shared.packing import PackedModel, pack_model
-from kit.training.learning_rate import LearningRateExplorer
-from kit.transformer.forward_tracer import ForwardTracer
-from kit.transformer.tracing import stages_of
+from chapters.attention_layer.query_plane import QueryPlane
+from chapters.attention_layer.softmax_scale import SoftmaxScaleExplorer
+from chapters.attention_seq2seq.alignment_player import AlignmentPlayer
+from chapters.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
+from chapters.complexity.complexity_explorer import ComplexityExplorer
+from chapters.decoding.beam_explorer import BeamExplorer
+from chapters.distributed.cluster_planner import ClusterPlanner
+from chapters.embeddings.tied_softmax import TiedSoftmaxExplorer
+from chapters.families.families_explorer import FamiliesExplorer
+from chapters.feed_forward_norm.norm_explorer import NormExplorer
+from chapters.masking.mask_builder import MaskBuilder
+from chapters.mistakes.bug_hunt import BugHunt
+from chapters.modern_block.block_explorer import BlockExplorer
+from chapters.multi_head.ablation import head_codes, layer_codes
+from chapters.multi_head.head_ablation import HeadAblation
+from chapters.multi_head.heads_explorer import HeadsExplorer
+from chapters.positions.position_explorer import PositionExplorer
+from chapters.self_attention.self_attention_explorer import SelfAttentionExplorer
+from chapters.seq2seq.bottleneck_runs import BottleneckRuns
+from chapters.training.learning_rate import LearningRateExplorer
+from chapters.transformer.forward_tracer import ForwardTracer
+from chapters.transformer.tracing import stages_of
+from checks.framework import Finding
+from engine.laboratory import Laboratory
 from lib.data import Pair, Vocabulary
 from lib.transformer import Config, Transformer
+from widgets.packing import PackedModel, pack_model
 
 
 def sentences() -> list[dict]:

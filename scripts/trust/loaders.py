@@ -21,9 +21,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from kit.families.pretrained import load_bert, load_gpt2
-from kit.modern_block.decoder import ModernDecoder, today
-from kit.modern_block.llama import load_llama, save_llama
+from chapters.families.pretrained import load_bert, load_gpt2
+from chapters.modern_block.decoder import ModernDecoder, today
+from chapters.modern_block.llama import load_llama, save_llama
 from lib.checkpoints import load_checkpoint, load_model, peek, save_checkpoint, save_model
 from lib.data import BatchStream, Pair, Vocabulary, read_parallel
 from lib.decoding import translate

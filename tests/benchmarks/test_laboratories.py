@@ -3,8 +3,8 @@
 import pytest
 
 from benchmarks import laboratories
-from kit.shared.laboratory import TASKS
-from kit.shared.recorded import read_results
+from engine.laboratory import TASKS
+from measure.records import read_results
 
 RECORD = read_results("laboratories")
 BY_NAME = {(row["task"], row["name"]): row for row in RECORD["settings"]}

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
-from kit.shared.engine_text import FOLDER, SCRIPTS, kernels
+from engine.text import FOLDER, SCRIPTS, kernels
 
 SMALL: dict[str, dict[str, Any]] = {  # each task with settings that train in a moment
     "order": {"positions": "none", "causal": False, "n_layers": 1, "n_heads": 2, "d_model": 14}

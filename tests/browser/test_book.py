@@ -14,7 +14,7 @@ import yaml
 from fontTools.ttLib import TTFont
 from fontTools.ttLib.tables._g_l_y_f import USE_MY_METRICS
 
-from ext import book_runs
+from build.directives import runs
 from tests.paths import BOOK, HTML, ROOT
 
 pytestmark = pytest.mark.built
@@ -205,10 +205,10 @@ def test_the_first_page_leads_to_every_chapter_in_its_part():
 def test_the_page_of_runs_lists_every_chapter_and_says_what_is_missing():
     text = (HTML / "book" / "what_was_run.html").read_text(encoding="utf-8")
     chapters = sorted(BOOK.glob("[0-9]*.ipynb"))
-    record = book_runs.read_record()
+    record = runs.read_record()
     body = [re.sub(r"<[^>]*>", "", row) for row in re.findall(r"<tr.*?</tr>", text, re.DOTALL)]
     for path in chapters:
-        rows = [row for row in body if f"{int(path.name[:2])}. {book_runs.title(path)}" in row]
+        rows = [row for row in body if f"{int(path.name[:2])}. {runs.title(path)}" in row]
         assert len(rows) == len(record.get(path.name) or [""])
     unmeasured = not any("gpu" in record.get(path.name, {}) for path in chapters)
     assert ("No chapter has been timed on a GPU yet." in text) == unmeasured

@@ -6,7 +6,7 @@ import pytest
 import traitlets
 from playwright.sync_api import expect
 
-from kit.shared.widget import BookWidget
+from widgets.base import BookWidget
 
 pytestmark = pytest.mark.browser
 

@@ -3,9 +3,9 @@
 import pytest
 from playwright.sync_api import expect
 
-from kit.shared import domain
 from tests.widget_domains import inside, outside, traits
 from tests.widget_samples import SAMPLES
+from widgets import domain
 
 pytestmark = pytest.mark.browser
 # Keeps what each key of the state may be, where the test can ask it.

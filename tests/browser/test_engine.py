@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 import torch
 
-from kit.shared.replay import SCHEDULES, Replay, make_model
+from engine.replay import SCHEDULES, Replay, make_model
 from tests.paths import BOOK
 
 pytestmark = pytest.mark.browser

@@ -7,11 +7,11 @@ import pytest
 from playwright.sync_api import Page, expect
 from traitlets import TraitError
 
-from kit.shared import domain
 from scripts.hostile import LONGEST, TEXTS, USE, WATCH
-from tests.browser.conftest import Tabs
+from tests.browser.fixtures import Tabs
 from tests.widget_domains import traits
 from tests.widget_samples import SAMPLES
+from widgets import domain
 
 pytestmark = pytest.mark.browser
 # Keeps each widget of the page where the test can ask it.

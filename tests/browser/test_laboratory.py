@@ -9,9 +9,9 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from kit.shared.engine_text import worker_text
-from kit.shared.laboratory import TASKS, Laboratory
-from tests.browser.conftest import Stage
+from engine.laboratory import TASKS, Laboratory
+from engine.text import worker_text
+from tests.browser.fixtures import Stage
 
 pytestmark = pytest.mark.browser
 PATIENCE = 90_000

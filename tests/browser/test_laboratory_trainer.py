@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kit.shared.replay import Replay
+from engine.replay import Replay
 from tests.browser.laboratory_page import SMALL, LaboratoryPage
 
 pytestmark = pytest.mark.browser

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ext.book_map import chapters
-from kit.shared.translator_map import HERE
+from build.directives.map import chapters
+from drawing.book_map import HERE
 from tests.browser.built import page
 from tests.paths import HTML, ROOT
 

@@ -8,10 +8,8 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from kit.shared.model_widget import LONGEST
-from kit.shared.packing import PackedModel, pack_model
-from kit.transformer.forward_tracer import ForwardTracer
-from kit.transformer.tracing import stages_of, trace_sentence
+from chapters.transformer.forward_tracer import ForwardTracer
+from chapters.transformer.tracing import stages_of, trace_sentence
 from lib.checkpoints import load_published
 from lib.data import BOS, EOS, Pair, Vocabulary, tokenise
 from lib.decoding import greedy
@@ -19,6 +17,8 @@ from lib.transformer import Config, Transformer
 from lib.translation import translation_pairs
 from tests.helpers import as_packed
 from tests.widget_samples import SAMPLES
+from widgets.model_widget import LONGEST
+from widgets.packing import PackedModel, pack_model
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("one_thread")]
 READY = ["forty two canadian dollars", "six euros, ninety thai baht, two hours, and ten miles"]

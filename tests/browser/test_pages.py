@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Request
 
 from tests.browser.axe import violations
-from tests.browser.conftest import watch
+from tests.browser.fixtures import watch
 from tests.browser.weigh import LIMIT, SCROLL, Weight
 from tests.paths import HTML
 

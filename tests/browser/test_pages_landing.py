@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from ext.book_pages import DOWNLOADS, link_downloads
+from build.pages.pages import DOWNLOADS, link_downloads
 from tests.paths import HTML
 
 pytestmark = [pytest.mark.browser, pytest.mark.built]

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 from playwright.sync_api import expect
 
-from ext.book_policy import protect
+from build.pages.policy import protect
 from tests.paths import HTML
 
 pytestmark = [pytest.mark.browser, pytest.mark.built]

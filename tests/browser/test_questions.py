@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from scripts import make_epub, make_pdf
 from tests import question_book
 from tests.browser import axe
-from tests.browser.conftest import serve_packed
+from tests.browser.fixtures import serve_packed
 
 pytestmark = pytest.mark.browser
 KEY = "transformer-piece-by-piece.answers"

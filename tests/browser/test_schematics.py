@@ -7,8 +7,8 @@ from importlib import import_module
 
 import pytest
 
-from kit.shared.schematic import SMALLEST, Schematic
-from kit.shared.translator_map import HERE, Chapter, translator_map
+from drawing.book_map import HERE, Chapter, translator_map
+from drawing.schematic import SMALLEST, Schematic
 from tests.paths import BOOK
 
 pytestmark = pytest.mark.browser

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.browser.axe import violations
-from tests.browser.conftest import Tabs
+from tests.browser.fixtures import Tabs
 from tests.paths import BOOK, HTML
 
 pytestmark = [pytest.mark.browser, pytest.mark.built]

@@ -5,9 +5,9 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from ext import book_widgets
-from kit.attention_seq2seq.alignment_player import AlignmentPlayer
-from kit.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
+from build.directives import widgets
+from chapters.attention_seq2seq.alignment_player import AlignmentPlayer
+from chapters.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
 from tests.widget_samples import SAMPLES, bins, sentences
 
 pytestmark = pytest.mark.browser
@@ -41,7 +41,7 @@ def sample(request):
 
 
 def test_every_widget_has_a_sample():
-    assert sorted(SAMPLES) == list(book_widgets.widgets())
+    assert sorted(SAMPLES) == list(widgets.widgets())
 
 
 @pytest.mark.parametrize("via", ["http", "file", "module"])
@@ -318,7 +318,7 @@ def test_explorer_draws_what_python_gave(stage):
     ],
 )
 def test_explorer_compares_with_the_fewest_edits(page, output, reference, edits):
-    source = (book_widgets.widgets()["bottleneck_explorer"] / "bottleneck_explorer.js").read_text(
+    source = (widgets.widgets()["bottleneck_explorer"] / "bottleneck_explorer.js").read_text(
         encoding="utf-8"
     )
     page.add_script_tag(content=source.replace("export default", "window.module ="))

@@ -15,8 +15,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from ext.book_places import Places
-from ext.book_reader import reader_notebook
+from build.pages.places import Places
+from build.readers.reader import reader_notebook
 from tests.colab.mirror import CHAPTERS, FOLDER, redirected, setup_cell, snapshot
 from tests.paths import ROOT
 

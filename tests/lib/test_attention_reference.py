@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from kit.masking.conversions import multihead_mask, sdpa_mask
-from kit.shared.attention_checks import attention_by_loops
-from kit.shared.torch_weights import copy_from_torch
+from chapters.masking.conversions import multihead_mask, sdpa_mask
+from checks.attention import attention_by_loops
+from checks.torch_weights import copy_from_torch
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from lib.masks import causal_mask, combine_masks, padding_mask
 from tests.helpers import assert_close, gradients, normal, random_mask

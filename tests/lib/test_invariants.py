@@ -5,10 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.shared.attention_checks import check_weights
-from kit.shared.measure import influence
+from checks.attention import check_weights
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from lib.masks import causal_mask, combine_masks, padding_mask, window_mask
+from measure.observed import influence
 from tests.helpers import assert_close, normal, random_mask, unchecked
 
 small = st.integers(1, 9)

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from kit.shared.shifts import shift_matrix
+from checks.shifts import shift_matrix
 from lib.positions import (
     SCHEMES,
     ALiBi,

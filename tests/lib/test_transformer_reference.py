@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from kit.shared.torch_weights import named_as_ours, torch_masks
+from checks.torch_weights import named_as_ours, torch_masks
 from lib.attention import MultiHeadAttention
 from lib.data import PAD
 from lib.layers import LayerNorm, layer_norm

@@ -4,7 +4,7 @@ A coding exercise of a chapter is
 - a code cell tagged "exercise" that defines the function to be filled, named F;
 - the next code cell that mentions F, tagged "raises-exception", which runs the check;
 - a solution directive with a python block that defines F.
-What F's check must accept and refuse stands in tests/notebooks/answers/NN_name.py: RIGHT gives for
+What F's check must accept and refuse stands in book/chapters/name/answers.py: RIGHT gives for
 F a list of right answers in different styles, WRONG gives wrong ones, each with a piece of the
 message that it must get, so that a check that names another mistake fails too. A python block of
 any solution that asserts something is run as well. All these run with the imports, functions and
@@ -25,7 +25,7 @@ from typing import NamedTuple
 import nbformat
 import pytest
 
-from kit.shared.checks import CheckFailed
+from checks.framework import CheckFailed
 from tests.notebooks.guards import tags
 from tests.paths import BOOK, ROOT
 

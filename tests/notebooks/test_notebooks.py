@@ -7,7 +7,7 @@ import nbformat
 import pytest
 import yaml
 
-from ext import book_runs
+from build.directives import runs
 from tests.notebooks.guards import GUARDS, IGNORE, code_cells, definitions, images, tags
 from tests.paths import BOOK, ROOT, lib_definitions
 
@@ -55,7 +55,7 @@ def test_no_second_definition_of_a_library_name(notebook):
 
 
 def test_chapter_took_a_bearable_time(chapter):
-    assert book_runs.read_record()[chapter.name]["cpu"]["seconds"] <= SECONDS
+    assert runs.read_record()[chapter.name]["cpu"]["seconds"] <= SECONDS
 
 
 def test_no_function_stands_in_two_chapters():

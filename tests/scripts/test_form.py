@@ -61,8 +61,8 @@ def test_folded_code_is_not_visible(tag):
 
 
 def test_schematics_are_drawn_by_the_chapter_or_stand_without_code():
-    imports = code("from kit.masking.schematics import staircase as stairs", "hide-input")
-    module = code("from kit.masking import schematics", "hide-input")
+    imports = code("from chapters.masking.schematics import staircase as stairs", "hide-input")
+    module = code("from chapters.masking import schematics", "hide-input")
     called = code("stairs(3)", "remove-input")
     through = code("schematics.staircase(3)", "remove-input")
     drawn = code("x", "remove-input", kind="image/svg+xml", data="<svg/>")

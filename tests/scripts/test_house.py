@@ -23,35 +23,35 @@ def test_lines_of_code_leave_out_what_is_silent(tmp_path):
 @pytest.mark.parametrize(
     ("name", "source", "wanted"),
     [
-        ("kit.masking.plots", "from lib.masks import causal_mask", {"lib.masks"}),
-        ("kit.masking.plots", "from lib import masks", {"lib.masks"}),
-        ("kit.masking.plots", "from lib import unknown", {"lib"}),
-        ("kit.masking.plots", "import lib.masks as m, torch", {"lib.masks"}),
-        ("kit.masking.plots", "from .checks import check", {"kit.masking.checks"}),
-        ("kit.masking.plots", "from ..shared import axes", {"kit.shared.axes"}),
-        ("kit.masking.plots", "def f():\n    import tests.paths", {"tests.paths"}),
-        ("kit.masking.plots", "importlib.import_module('kit.shared.axes')", {"kit.shared.axes"}),
-        ("kit.masking.plots", "from libcst import lib", set()),
-        ("kit.masking", "from . import checks", {"kit.masking.checks"}),
+        ("chapters.masking.plots", "from lib.masks import causal_mask", {"lib.masks"}),
+        ("chapters.masking.plots", "from lib import masks", {"lib.masks"}),
+        ("chapters.masking.plots", "from lib import unknown", {"lib"}),
+        ("chapters.masking.plots", "import lib.masks as m, torch", {"lib.masks"}),
+        ("chapters.masking.plots", "from .checks import check", {"chapters.masking.checks"}),
+        ("chapters.masking.plots", "from ..shared import axes", {"drawing.axes"}),
+        ("chapters.masking.plots", "def f():\n    import tests.paths", {"tests.paths"}),
+        ("chapters.masking.plots", "importlib.import_module('drawing.axes')", {"drawing.axes"}),
+        ("chapters.masking.plots", "from libcst import lib", set()),
+        ("chapters.masking", "from . import checks", {"chapters.masking.checks"}),
     ],
 )
 def test_imports_are_found_in_every_form(name, source, wanted, tmp_path):
-    path = tmp_path / ("__init__.py" if name == "kit.masking" else "plots.py")
+    path = tmp_path / ("__init__.py" if name == "chapters.masking" else "plots.py")
     path.write_text(source, encoding="utf-8")
-    known = {"lib", "lib.masks", "kit.masking.checks", "kit.shared.axes"}
+    known = {"lib", "lib.masks", "chapters.masking.checks", "drawing.axes"}
     assert house.imported(name, path, known) == wanted
 
 
 def test_a_name_within_a_package_is_not_one_that_begins_alike():
-    assert house.within("kit.masking.checks", ("kit.masking",))
-    assert not house.within("kit.masking_more.checks", ("kit.masking",))
+    assert house.within("chapters.masking.checks", ("chapters.masking",))
+    assert not house.within("kit.masking_more.checks", ("chapters.masking",))
 
 
 def test_users_of_the_library_as_the_book_has_them():
     users = house.users()
     assert "masking" in users["lib.masks"][0]
     assert "lib.attention" in users["lib.masks"][1]
-    assert not any(name.startswith("kit.masking") for name in users["lib.masks"][1])
+    assert not any(name.startswith("chapters.masking") for name in users["lib.masks"][1])
 
 
 def test_the_way_to_the_softmax_is_short():

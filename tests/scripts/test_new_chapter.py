@@ -6,11 +6,11 @@ import shutil
 import subprocess
 import sys
 
+import kit
 import nbformat
 import pytest
 
-import kit
-from kit.shared.checks import CheckFailed
+from checks.framework import CheckFailed
 from scripts import new_chapter as script
 from scripts.new_chapter import SECTIONS, new_chapter
 from tests import test_house

@@ -12,9 +12,16 @@ import pytest
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-from ext.book_myst import PARSER, directive
-from ext.book_places import Places, UnknownMarkup, figure_of
-from ext.book_reader import BRANCH, NO_ANSWER, RUN_WIDGET, link_colab, reader_notebook, reader_text
+from build.pages.places import Places, UnknownMarkup, figure_of
+from build.readers.myst import PARSER, directive
+from build.readers.reader import (
+    BRANCH,
+    NO_ANSWER,
+    RUN_WIDGET,
+    link_colab,
+    reader_notebook,
+    reader_text,
+)
 from scripts import reader_notebooks
 from tests.notebooks.guards import code_cells, tags
 from tests.paths import BOOK, ROOT

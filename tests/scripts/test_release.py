@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from ext.book_pages import EPUB, PDF
+from build.pages.pages import EPUB, PDF
 from scripts import release
 from tests.paths import ROOT
 

@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 import pytest
 import torch
 
-from benchmarks.two_processes import stop
+from chapters.distributed.experiments.two_processes import stop
 from lib.data import PAD, BatchStream
 from lib.training import count_tokens
 from tests.helpers import assert_close

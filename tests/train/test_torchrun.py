@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.two_processes import BOOK, kill_at, logged, same_bits, start, stop, workers
+from chapters.distributed.experiments.two_processes import (
+    BOOK,
+    kill_at,
+    logged,
+    same_bits,
+    start,
+    stop,
+    workers,
+)
 from train.__main__ import main
 
 UPDATES = 40

@@ -1,0 +1,1 @@
+"""The directives that the book's pages use."""

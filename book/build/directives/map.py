@@ -1,0 +1,83 @@
+"""Puts the map of the book on the first page, and at the head of each chapter with its part lit.
+
+The map is `drawing.book_map`; here its parts get the numbers, titles and addresses of the
+chapters. On a chapter it is folded: a small picture and a line say where the chapter stands. It is
+a plain `<details>`, and its parts are links: it works by keyboard, without scripts, and on paper.
+"""
+
+import re
+from html import escape
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from build.directives.schematics import element
+from build.pages.pages import read_contents
+from build.pages.places import Places
+from drawing.book_map import HEIGHT, HERE, WIDTH, Chapter, small_map, translator_map
+
+CHAPTER = re.compile(r"book/\d+_(?P<concept>\w+)")
+WIDEST = 500  # pixels
+
+
+def chapters(root: Path) -> dict[str, Chapter]:
+    """Each chapter of the contents by its concept."""
+    places = Places(root)
+    pages = [name for _, names in read_contents(root) for name in names]
+    found = [(match["concept"], page) for page in pages if (match := CHAPTER.fullmatch(page))]
+    return {
+        concept: Chapter(number, places.title(page), f"{page.removeprefix('book/')}.html")
+        for number, (concept, page) in enumerate(found, start=1)
+    }
+
+
+def whole_map(known: dict[str, Chapter], lit: str = "") -> str:
+    """The map as an element of a page in the folder `book`."""
+    drawn = translator_map(known, lit)
+    return element(drawn.body(), f"0 0 {WIDTH} {HEIGHT}", drawn.alt, WIDEST, role="group")
+
+
+def folded_map(known: dict[str, Chapter], lit: str) -> str:
+    """The map of a chapter: a small picture and a line, which open the whole."""
+    line = f"Where chapter {known[lit].number} fits: <strong>{escape(HERE[lit])}</strong>"
+    return (
+        f'<details class="chapter-map"><summary>{small_map(lit)}<span>{line}</span></summary>'
+        f"{whole_map(known, lit)}</details>"
+    )
+
+
+class BookMap(SphinxDirective):
+    """Shows the map in full: `{book-map}`."""
+
+    def run(self) -> list[nodes.Node]:
+        text = whole_map(chapters(Path(self.env.srcdir)))
+        return [nodes.raw("", f'<div class="book-map">{text}</div>', format="html")]
+
+
+def on_builder(app) -> None:
+    """Read once where the chapters are. A book with none of the map's chapters has no map.
+
+    Errors: ValueError if some of the chapters are on the map and others are not.
+    """
+    found = chapters(Path(app.srcdir))
+    app.env.book_chapters = found if HERE.keys() & found.keys() else {}
+    if app.env.book_chapters:
+        translator_map(app.env.book_chapters)
+
+
+def on_outdated(app, env, added, changed, removed) -> list[str]:
+    """The pages with the map, which a build must write again, if it is another than on them."""
+    seal = [folded_map(env.book_chapters, concept) for concept in env.book_chapters]
+    old, env.book_map = getattr(env, "book_map", None), seal
+    mapped = (n for n in env.found_docs if n == app.config.root_doc or CHAPTER.fullmatch(n))
+    return [] if seal == old else sorted(mapped)
+
+
+def on_resolved(app, doctree: nodes.document, page: str) -> None:
+    """Put the map below the title of a chapter."""
+    found = CHAPTER.fullmatch(page)
+    mapped = found and found["concept"] in app.env.book_chapters
+    if mapped and app.builder.format == "html":
+        text = folded_map(app.env.book_chapters, found["concept"])
+        doctree.next_node(nodes.section).insert(1, nodes.raw("", text, format="html"))

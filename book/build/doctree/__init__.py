@@ -1,0 +1,1 @@
+"""What is done to a page before it is written."""

@@ -1,0 +1,1 @@
+"""What is done to the text of the built pages, and to what lies beside them."""

@@ -1,0 +1,108 @@
+"""Cuts the fonts of the published pages down to the characters that the pages show.
+
+Source Serif Pro (from the package font-source-serif-pro) sets the text, STIX Two Math (from the
+package ziamath) the formulas that `mathml` writes, and the theme's icon fonts draw a dozen of
+their two thousand icons. The theme's style sheet loses the rules of the icons that no page shows.
+"""
+
+import html
+import importlib.util
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from fontTools import subset
+from fontTools.ttLib import TTFont
+from fontTools.ttLib.tables._g_l_y_f import USE_MY_METRICS
+
+from build.doctree.mathml import styled
+
+
+def package(name: str) -> Path:
+    """The folder of an installed package, which is not imported: only its files are wanted."""
+    return Path(importlib.util.find_spec(name).origin).parent
+
+
+MATH_FONT = package("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf"
+THEME = package("pydata_sphinx_theme") / "theme" / "pydata_sphinx_theme" / "static"
+THEME_SHEET = Path("styles", "pydata-sphinx-theme.css")
+ICON_RULE = re.compile(r'(?:\.fa-[a-z0-9-]+:before,?)+\{content:"\\([0-9a-f]+) ?"\}')
+ICON_FONTS = Path("vendor", "fontawesome", "webfonts")
+TEXT_FONTS = package("font_source_serif_pro") / "files"
+TEXT_FACES = {"text": "Regular", "text-italic": "It", "text-bold": "Semibold"}
+LATIN = {chr(code) for code in (*range(0x20, 0x7F), *range(0xA0, 0x180))}
+
+
+def cut_font(source: Path, target: Path, characters: Iterable[str], features: list[str]) -> None:
+    """Write `source` with nothing but `characters` and the layout `features` to `target`."""
+    options = subset.Options(
+        flavor="woff2", layout_features=features, notdef_outline=True, hinting=False
+    )
+    font = subset.load_font(str(source), options)
+    cutter = subset.Subsetter(options)
+    cutter.populate(text="".join(characters))
+    cutter.subset(font)
+    keep_widths(font)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    subset.save_font(font, str(target), options)
+
+
+def keep_widths(font: TTFont) -> None:
+    """Give each glyph that is made of others its own width, as the font's table of widths says.
+
+    In Source Serif Pro, double quotes ask for the width of a single one as well. Most browsers read
+    the table; WebKit on Linux follows the glyph, and words ran into the quotes.
+    """
+    if "glyf" not in font:
+        return
+    for name in font.getGlyphOrder():
+        glyph = font["glyf"][name]
+        for part in glyph.components if glyph.isComposite() else ():
+            part.flags &= ~USE_MY_METRICS
+
+
+def math_characters(pages: Iterable[str]) -> set[str]:
+    """Those that formulas hold, and their italics, in which a browser sets a name of one letter."""
+    formulas = (part for page in pages for part in re.findall(r"<math.*?</math>", page, re.DOTALL))
+    shown = {c for part in formulas for c in html.unescape(re.sub(r"<[^>]*>", "", part))}
+    italic = {styled("italic", c) for c in shown}
+    return shown | italic | set("ℎ√")  # h stands outside its alphabet; a root is an element
+
+
+def icon_characters(pages: list[str], styles: list[str]) -> set[str]:
+    """The icons in use: named by a class in a page, or written in a style, by code or as such."""
+    codes, used = {}, set()
+    for style in styles:
+        for selector, rule in re.findall(r"([^{}]+)\{([^{}]*)\}", style):
+            found = re.findall(r'"\\([ef][0-9a-f]{3})"', rule)
+            names = re.findall(r"\.(fa-[a-z0-9-]+)", selector)
+            if names and found:
+                codes |= dict.fromkeys(names, found[-1])
+            else:
+                used |= {*found}
+    for page in pages:
+        used |= {codes[name] for name in re.findall(r"fa-[a-z0-9-]+", page) if name in codes}
+    written = {c for style in styles for c in style if "\ue000" <= c <= "\uf8ff"}
+    return written | {chr(int(code, 16)) for code in used}
+
+
+def drop_icons(style: str, used: set[str]) -> str:
+    """The style sheet without the rules of icons whose character is not in `used`."""
+    return ICON_RULE.sub(lambda m: m.group() if chr(int(m.group(1), 16)) in used else "", style)
+
+
+def cut_all(static: Path, pages: list[str]) -> None:
+    """Write to the built folder `static` the fonts and the theme's styles that the pages need."""
+    theme = (THEME / THEME_SHEET).read_text(encoding="utf-8")  # the copy may be cut already
+    others = (path for path in static.rglob("*.css") if path != static / THEME_SHEET)
+    styles = [theme, *(path.read_text(encoding="utf-8") for path in others)]
+    letters = sorted(LATIN | {c for page in pages for c in html.unescape(page) if c > "\x7f"})
+    for name, face in TEXT_FACES.items():
+        source = TEXT_FONTS / f"SourceSerifPro-{face}.ttf"
+        cut_font(source, static / "fonts" / f"{name}.woff2", letters, features=["kern", "liga"])
+    formulas = sorted(math_characters(pages))
+    cut_font(MATH_FONT, static / "fonts" / "math.woff2", formulas, features=["ssty", "dtls"])
+    icons = sorted(icon_characters(pages, styles))
+    (static / THEME_SHEET).write_text(drop_icons(theme, {*icons}), encoding="utf-8")
+    for source in (THEME / ICON_FONTS).glob("*.woff2"):
+        cut_font(source, static / ICON_FONTS / source.name, icons, features=[])

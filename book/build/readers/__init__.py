@@ -1,0 +1,1 @@
+"""The chapters as readers open them: plain Markdown, in any notebook program."""

@@ -1,0 +1,123 @@
+"""A query among keys in the plane: scores as projections, and the output among the values."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from widgets import domain
+from widgets.base import BookWidget, static_table
+
+LIMIT = 3  # every vector lies between -3 and 3, where the plane shows it
+FEWEST, MOST = 2, 5  # keys
+TEMPERATURES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+QUERY = (1.0, 1.0)
+KEYS = ((1.0, 0.0), (1.0, -1.0), (0.0, 2.0), (-1.5, 0.5), (-1.0, -2.0))
+VALUES = ((-2.0, -1.5), (2.0, -1.5), (0.0, 2.2), (2.4, 1.0), (-2.4, 1.0))
+# What to look at first: a name, the query, and the keys
+STARTS = (
+    ("A clear winner", (1.4, 1.0), ((1.2, 1.8), (-1.5, 1.0), (0.5, -2.0))),
+    ("A tie", (2.0, 0.0), ((1.0, 1.5), (1.0, -1.5), (-1.5, 0.5))),
+    ("Right angles", (0.0, 2.0), ((1.0, 0.0), (2.2, 0.0), (-2.0, 0.0))),
+    ("A long key", (1.6, 1.2), ((0.4, 0.7), (2.6, -1.0), (-1.2, 1.8))),
+)
+
+
+def _vectors(value: Any, where: str, rows: int) -> list[list]:
+    """That many vectors of the plane, within the limit."""
+    given = domain.items(value, where, domain.anything, rows, "vectors")
+    found = domain.matrix(given, where, rows, 2, digits=2)
+    if max(abs(entry) for row in found for entry in row) > LIMIT:
+        domain.refuse(where, f"numbers from {-LIMIT} to {LIMIT}", "larger ones")
+    return found
+
+
+def _query(_: Any, value: Any, where: str) -> list[float]:
+    return _vectors([value], where, 1)[0]
+
+
+def _places(_: Any, value: Any, where: str) -> list[list]:
+    return _vectors(value, where, MOST)
+
+
+def _filled(value: Any, where: str, spare: Sequence) -> list:
+    """The vectors that are given, and after them spare ones for keys that the reader adds."""
+    given = domain.items(value, where, domain.anything, least=1)
+    if not FEWEST <= len(given) <= MOST:
+        domain.refuse(where, f"{FEWEST} to {MOST} vectors", len(given))
+    return [*given, *spare[len(given) :]]
+
+
+class QueryPlane(BookWidget):
+    """Drag a query among keys; see scores as projections, weights, and the output among the values.
+
+    Queries, keys and values have two entries, so that all of them can be drawn. The browser takes
+    the softmax of the scores and the weighted sum of the values.
+
+    Args: query, two numbers from -3 to 3; key and value, two such numbers for each of two to five
+        keys; scaled, whether the scores are divided by sqrt(d_k), the root of 2; temperature, what
+        they are divided by besides, one of `TEMPERATURES`.
+    Errors: ValueError for vectors that do not fit, or a start that the controls cannot reach.
+    Source: Attention Is All You Need, section 3.2.1, made to move.
+    """
+
+    _module = "query_plane"
+    query = domain.State(check=_query)
+    key = domain.State(check=_places)  # one for each of `MOST` keys; the first `n_keys` are shown
+    value = domain.State(check=_places)
+    n_keys = domain.Whole(3, FEWEST, MOST)
+    scaled = domain.Flag()
+    temperature = domain.Choice(1.0, TEMPERATURES)
+    starts = domain.Fixed()
+    limit = domain.Fixed(LIMIT)
+    fewest_keys = domain.Fixed(FEWEST)
+    temperatures = domain.Fixed(temperature.options)
+
+    def __init__(
+        self,
+        query: Sequence[int | float] = QUERY,
+        key: Sequence[Sequence[int | float]] = KEYS[:3],
+        value: Sequence[Sequence[int | float]] = VALUES[:3],
+        **start: Any,
+    ):
+        keys, values = _filled(key, "key", KEYS), _filled(value, "value", VALUES)
+        if len(key) != len(value):
+            domain.refuse("value", f"one for each of {len(key)} keys", len(value))
+        super().__init__(
+            query=query,
+            key=keys,
+            value=values,
+            n_keys=len(key),
+            starts=[[name, list(q), [list(k) for k in keys]] for name, q, keys in STARTS],
+            **start,
+        )
+
+    def summary(self) -> str:
+        at = ", ".join(f"{entry:g}" for entry in self.query)
+        return f"QueryPlane: a query at ({at}) among {self.n_keys} keys"
+
+    def static_html(self) -> str:
+        """The table of the start: each key with its score, exponential, weight and value."""
+        keys, values = self.key[: self.n_keys], self.value[: self.n_keys]
+        divisor = self.temperature * (math.sqrt(2) if self.scaled else 1)
+        scores = [_dot(self.query, key) for key in keys]
+        powers = [math.exp(score / divisor) for score in scores]
+        weights = [power / sum(powers) for power in powers]
+        output = [_dot(weights, entries) for entries in zip(*values, strict=True)]
+        rows = [
+            (f"k{i + 1}", _pair(key), f"{score:.2f}", f"{power:.2f}", f"{weight:.2f}", _pair(value))
+            for i, (key, score, power, weight, value) in enumerate(
+                zip(keys, scores, powers, weights, values, strict=True)
+            )
+        ]
+        divided = "" if divisor == 1 else f", scores divided by {divisor:.2f}"
+        caption = f"Query {_pair(self.query)}{divided}; output {_pair(output)}"
+        header = ("key", "vector", "score", "exponential", "weight", "value")
+        return static_table(caption, header, rows)
+
+
+def _dot(a: Sequence[float], b: Sequence[float]) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def _pair(vector: Sequence[float]) -> str:
+    return ", ".join(f"{entry + 0.0:.2f}" for entry in vector)

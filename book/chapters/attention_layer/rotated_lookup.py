@@ -1,0 +1,71 @@
+"""A task for one attention layer: find the key that a hidden rotation turned into the query."""
+
+import math
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lib.attention import scaled_dot_product_attention
+
+BATCH, N_KEYS, D_V = 64, 16, 8
+EQUAL_WEIGHTS = 1 - 1 / N_KEYS  # the squared error of a layer that knows nothing
+DIMENSIONS = (16, 64, 256)
+Variant = Literal["scaled", "raw", "raw, small start"]
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+
+
+def rotated_lookup_batch(
+    rotation: Float[Tensor, "d_k d_k"], generator: torch.Generator
+) -> tuple[
+    Float[Tensor, "batch 1 d_k"], Float[Tensor, "batch key d_k"], Float[Tensor, "batch key d_v"]
+]:
+    """Draw 64 problems: 16 random keys with values, and a query, the first key after the rotation.
+
+    The right output is the first value. Returns query, key and value.
+    """
+    key = torch.randn(BATCH, N_KEYS, len(rotation), generator=generator)
+    value = torch.randn(BATCH, N_KEYS, D_V, generator=generator)
+    return key[:, :1] @ rotation, key, value
+
+
+def train_rotated_lookup(
+    d_k: int, variant: Variant, seed: int, lr: float = 1e-3, steps: int = 250
+) -> list[float]:
+    """Train W_Q and W_K with Adam to undo the rotation; return the squared error at each step.
+
+    Args: variant, what is done to the scores: "scaled" divides them by sqrt(d_k), "raw" does not,
+        and "raw, small start" does not either, but starts W_Q smaller by sqrt(d_k), so that the
+        layer computes the same as the scaled one before the first step.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    rotation = torch.linalg.qr(torch.randn(d_k, d_k, generator=generator))[0]
+    start = (torch.rand(2, d_k, d_k, generator=generator) * 2 - 1) * math.sqrt(3 / d_k)
+    if variant == "raw, small start":
+        start[0] /= math.sqrt(d_k)
+    w_q, w_k = (w.clone().requires_grad_() for w in start)  # the others keep the variance at 1
+    optimiser = torch.optim.Adam([w_q, w_k], lr=lr)
+    undo = 1 if variant == "scaled" else math.sqrt(d_k)  # the library always divides
+    losses = []
+    for _ in range(steps):
+        query, key, value = rotated_lookup_batch(rotation, generator)
+        output = scaled_dot_product_attention(undo * query @ w_q, key @ w_k, value)
+        loss = (output - value[:, :1]).square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    return losses
+
+
+def ends(record: dict[str, Any], d_k: int, variant: Variant) -> dict[float, list[float]]:
+    """The errors at the end of recorded runs: by learning rate, those of all seeds, sorted.
+
+    Args: record, what `experiments/attention_scale.py` has written.
+    """
+    found: dict[float, list[float]] = {}
+    for run in record["runs"]:
+        if (run["d_k"], run["variant"]) == (d_k, variant):
+            found.setdefault(run["rate"], []).append(run["end"])
+    return {rate: sorted(errors) for rate, errors in sorted(found.items())}

@@ -1,0 +1,128 @@
+"""A player that steps through a translation and shows where the decoder looks for each token."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from lib.data import EOS, Pair, Vocabulary
+from lib.decoding import decode
+from widgets import domain
+from widgets.base import BookWidget, static_table
+
+ROW_TOLERANCE = 0.05  # rounding to three digits moves the sum of a row by far less
+
+
+class AlignmentPlayer(BookWidget):
+    """Step through the tokens a decoder writes; see its weights and its choice at each of them.
+
+    Args: sentences, a list of mappings, one for each sentence:
+        source      tokens that the keys stand for (columns of the attention map), the end too
+        output      tokens that the decoder wrote (its rows)
+        reference   tokens of the right answer
+        weights     (output x source) numbers; each row sums to 1
+        candidates  for each output token a list of (token, probability), the likeliest first
+        sentence, step: where the player starts, counted from 0.
+    Errors: ValueError naming the sentence and the field, what was expected and what came.
+    Source: figure 3 of Bahdanau et al. 2015, made to move.
+    """
+
+    _module = "alignment_player"
+    sentences = domain.Fixed()
+    sentence = domain.Whole()
+    step = domain.Whole()
+
+    def __init__(self, sentences: Sequence[Mapping[str, Any]], *, sentence: int = 0, step: int = 0):
+        checked = domain.items(sentences, "sentences", _sentence)
+        super().__init__(sentences=checked, sentence=sentence, step=step)
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        yield "sentence", len(self.sentences) - 1
+        yield "step", len(self.sentences[self.sentence]["output"]) - 1
+
+    @classmethod
+    @torch.no_grad()
+    def from_model(
+        cls,
+        model: Any,
+        pairs: Sequence[Pair],
+        source_vocab: Vocabulary,
+        target_vocab: Vocabulary,
+        *,
+        max_length: int = 60,
+        k: int = 4,
+    ) -> "AlignmentPlayer":
+        """Translate `pairs` greedily with a model that has attention, and show what it did.
+
+        Args: a model with `start` and `step`, in which `step` returns weights over the source;
+        k, how many candidates to keep for each token.
+        Errors: ValueError for a model without weights.
+        """
+        device = next(model.parameters()).device
+        sentences, candidates = [], []
+
+        def likeliest(logits: torch.Tensor) -> torch.Tensor:
+            best = logits[0].softmax(dim=-1).topk(k)
+            words = [target_vocab.tokens[i] for i in best.indices.tolist()]
+            candidates.append(list(zip(words, best.values.tolist(), strict=True)))
+            return best.indices[:1]
+
+        for pair in pairs:
+            source = torch.tensor([[*source_vocab.encode(pair.source), EOS]], device=device)
+            length = torch.tensor([source.shape[1]], device=device)
+            candidates.clear()
+            _, maps = decode(model, source, length, max_length, likeliest)
+            if maps is None:
+                raise ValueError(
+                    "expected a model whose steps return weights over the source, got None; "
+                    "use one with attention"
+                )
+            sentences.append(
+                {
+                    "source": [*pair.source, target_vocab.tokens[EOS]],
+                    "output": [words[0][0] for words in candidates],
+                    "reference": [*pair.target, target_vocab.tokens[EOS]],
+                    "weights": maps[0].tolist(),
+                    "candidates": list(candidates),
+                }
+            )
+        return cls(sentences)
+
+    def summary(self) -> str:
+        number = len(self.sentences)
+        return f"AlignmentPlayer: {number} sentence{'s' if number > 1 else ''}, token by token"
+
+    def static_html(self) -> str:
+        one = self.sentences[self.sentence]
+        rows = []
+        for word, weights in zip(one["output"], one["weights"], strict=True):
+            best = max(range(len(weights)), key=weights.__getitem__)
+            rows.append((word, one["source"][best], f"{100 * weights[best]:.0f} %"))
+        caption = f"Where the decoder looks most, for: {' '.join(one['source'])}"
+        return static_table(caption, ("output token", "source token", "weight"), rows)
+
+
+_fields = domain.record(
+    source=domain.tokens,
+    output=domain.tokens,
+    reference=domain.tokens,
+    weights=domain.anything,
+    candidates=domain.listed(lambda step, where: domain.guesses(step, where, least=1)),
+)
+
+
+def _sentence(one: Any, where: str) -> dict[str, Any]:
+    """One sentence, checked and rounded."""
+    found = _fields(one, where)
+    size = len(found["output"]), len(found["source"])
+    found["weights"] = domain.matrix(found["weights"], f"{where}.weights", *size)
+    for i, row in enumerate(found["weights"]):
+        if min(row) < 0 or abs(sum(row) - 1) > ROW_TOLERANCE:
+            raise ValueError(
+                f"{where}.weights[{i}]: expected numbers of at least 0 that sum to 1, got the sum "
+                f"{sum(row):.3f}; queries (output tokens) are rows, keys (source tokens) columns"
+            )
+    if len(found["candidates"]) != size[0]:
+        expected = f"one list for each of {size[0]} output tokens"
+        domain.refuse(f"{where}.candidates", expected, len(found["candidates"]))
+    return found

@@ -1,0 +1,76 @@
+"""What the scripts of the recurrent chapters measure with; their runs themselves are long."""
+
+import torch
+
+from benchmarks import attention_seeds, bottleneck, captioner_seeds
+from chapters.attention_seq2seq.captioning import COLUMNS, ROWS, on_right_digit
+from chapters.attention_seq2seq.experiments.attention_seeds import BothWays, look_at
+from chapters.attention_seq2seq.interventions import WithMask
+from chapters.attention_seq2seq.pictures import digit_images, make_strips
+from checks.sequences import check_sequence_model
+from lib.data import Pair, Vocabulary
+from lib.seq2seq import AttentionSeq2Seq, real_positions
+
+
+def test_both_ways_is_a_sequence_model():
+    check_sequence_model(BothWays(31, 29, 5, 14), 31, 29)
+
+
+def test_each_key_of_both_ways_depends_on_the_whole_source():
+    torch.manual_seed(0)
+    model, lengths = BothWays(31, 29, 5, 14), torch.tensor([5, 3])
+    source = torch.randint(4, 31, (2, 5)).masked_fill(~real_positions(lengths, 5), 0)
+    keys = model.start(source, lengths).keys
+    for changed in (0, 4):
+        other = source.clone()
+        other[0, changed] = 4 + (source[0, changed] - 3) % 27
+        moved = (model.start(other, lengths).keys != keys).any(-1)
+        assert moved[0].all(), "one half knows what came before, the other what comes after"
+        assert not moved[1].any()
+    left_only = AttentionSeq2Seq(31, 29, 5, 14).start(source, lengths).keys
+    assert left_only.shape == keys.shape
+
+
+def test_a_hidden_column_gets_no_weight():
+    pairs = [Pair(("two", "euros"), ("deux", "euros")), Pair(("six",), ("six",))]
+    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
+    sets = type("Sets", (), {"vocabularies": [Vocabulary.from_sentences(side) for side in sides]})
+    model = AttentionSeq2Seq(*map(len, sets.vocabularies), 5, 7)
+    with torch.no_grad():
+        model.decoder.output.bias[sets.vocabularies[1].encode(["deux"])] = 9.0  # it writes deux
+    euros = sets.vocabularies[0].encode(["euros"])[0]
+    hidden = WithMask(model, lambda mask, source: mask & (source != euros))
+    assert look_at(model, pairs[:1], sets, "deux", "euros")[0, 0] > 0
+    assert look_at(hidden, pairs[:1], sets, "deux", "euros")[0, 0] == 0
+    assert look_at(model, pairs[:1], sets, "six", "two").tolist() == [[0, 0]], "never written"
+
+
+def test_lists_read_as_those_of_the_task():
+    items = [Pair(("two", "euros"), ("deux", "euros")), Pair(("six", "days"), ("six", "jours"))]
+    assert bottleneck.listed(items[:1]) == items[0]
+    both = bottleneck.listed(items)
+    assert both.source == ("two", "euros", "and", "six", "days")
+    assert both.target == ("deux", "euros", "et", "six", "jours")
+    three = bottleneck.listed([*items, items[0]])
+    assert " ".join(three.source) == "two euros , six days , and two euros"
+    assert " ".join(three.target) == "deux euros , six jours et deux euros"
+    lengths = [bottleneck.bin_of(Pair(("x",) * n, ())) for n in (1, 5, 6, 25, 26, 35, 36, 60)]
+    assert lengths == [0, 0, 1, 4, 5, 5, 6, 7]
+
+
+def test_given_weights_lie_on_the_digit_of_each_word():
+    strips = make_strips(digit_images()[1], 7, seed=3)
+    given = captioner_seeds.GivenWeights()
+    given.give(strips)
+    assert torch.allclose(given.rows.sum(-1), torch.ones(7, 6))
+    assert on_right_digit(given.rows.unflatten(-1, (ROWS, COLUMNS)), strips.corners).all()
+    digits = (strips.corners[..., 0] >= 0).sum(1)
+    ends = given.rows[torch.arange(7), digits]
+    assert torch.allclose(ends, torch.full_like(ends, 1 / (ROWS * COLUMNS)))
+    assert {1, 5} & set(digits.tolist())
+
+
+def test_swapped_changes_both_sides():
+    pair = Pair(("colombian", "pesos"), ("pesos", "colombiens"))
+    words = {"colombian": "mexican", "colombiens": "mexicains"}
+    assert attention_seeds.swapped(pair, words) == (("mexican", "pesos"), ("pesos", "mexicains"))

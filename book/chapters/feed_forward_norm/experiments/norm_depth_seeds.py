@@ -1,0 +1,204 @@
+"""Chapter 7's long runs: where the norm stands in deep Transformers, and what a step changes.
+
+    python experiments/norm_depth_seeds.py [--seeds 0 1 2] [--steps 1200] [--warmup 300]
+
+6+6 layers, sentences of one item; every setting on every seed, with the same start and the same
+batches. "damped" multiplies the output of the i-th sub-layer of a post-norm stack by 1/sqrt(i),
+"cross-attention damped" does this to the cross-attentions alone, "blind" reads a source of one
+constant token. It writes results/norm_depth_seeds.json, which the chapter loads: for
+each run the mean loss of every 50 steps, the accuracy on test sentences and the norm of each
+layer's gradient before and after; then how much the first update, and a random one of the same
+size, change the decoder's output, by depth. `--part` does one of the two and keeps the other.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from lib.data import PAD, UNK, Batch, Pair, Vocabulary, make_batch
+from lib.decoding import translate
+from lib.metrics import exact_match
+from lib.notebook import seed_everything
+from lib.training import cosine, endless, token_loss, train
+from lib.transformer import Config, Transformer
+from lib.translation import translation_pairs
+from measure.records import FOLDER, read_results, write_results
+
+NAME = Path(__file__).stem
+SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "dropout": 0.0, "tied": False}
+LR, BATCH_SIZE, WINDOW = 3e-3, 32, 50
+SMALL = LR / 10  # an update so small that the output's change is not yet bounded
+DAMPED = {"damped": ("self_attention", "cross_attention", "feed_forward")}
+DAMPED["cross-attention damped"] = ("cross_attention",)
+SETTINGS = {  # norm, whether the rate warms up, what is damped, whether it is blind
+    "pre-norm": ("pre", False, None, False),
+    "pre-norm, warm-up": ("pre", True, None, False),
+    "post-norm": ("post", False, None, False),
+    "post-norm, warm-up": ("post", True, None, False),
+    "post-norm, cross-attention damped": ("post", False, "cross-attention damped", False),
+    "post-norm, damped": ("post", False, "damped", False),
+    "blind": ("pre", False, None, True),
+}
+
+
+class Damped(nn.Module):
+    """A sub-layer whose output is multiplied by a constant."""
+
+    def __init__(self, sublayer: nn.Module, factor: float):
+        super().__init__()
+        self.sublayer, self.factor = sublayer, factor
+
+    def forward(self, *inputs: Tensor, **options: object) -> Tensor:
+        return self.factor * self.sublayer(*inputs, **options)
+
+
+def build(
+    vocabularies: list[Vocabulary], norm: str, n_layers: int, damped: str | None, seed: int
+) -> Transformer:
+    """Make the model of a setting; damping draws no random number, so the start is the same."""
+    seed_everything(seed)
+    model = Transformer(Config(*map(len, vocabularies), norm=norm, n_layers=n_layers, **SIZES))
+    for stack in (model.encoder, model.decoder) if damped else ():
+        parts = [(name, part) for layer in stack.layers for name, part in layer.named_children()]
+        for i, (name, residual) in enumerate(parts, start=1):
+            if name in DAMPED[damped]:
+                residual.sublayer = Damped(residual.sublayer, i**-0.5)
+    return model
+
+
+def blinded(batch: Batch) -> Batch:
+    """The same batch with nothing in its sources, not even their lengths."""
+    return replace(
+        batch,
+        source=torch.full_like(batch.source[:, :1], UNK),
+        source_lengths=torch.ones_like(batch.source_lengths),
+    )
+
+
+def backward(model: Transformer, batch: Batch) -> None:
+    model.zero_grad()
+    logits = model(batch.source, batch.source_lengths, batch.target_in)
+    token_loss(logits, batch.target_out).backward()
+
+
+def gradient_norms(model: Transformer, batch: Batch) -> dict[str, list[float]]:
+    """The norm of the gradient in each layer's parameters, on one batch."""
+    backward(model, batch)
+    stacks = {"encoder": model.encoder.layers, "decoder": model.decoder.layers}
+    norms = {}
+    for name, layers in stacks.items():
+        grads = [[p.grad for p in layer.parameters() if p.grad is not None] for layer in layers]
+        norms[name] = [float(f"{nn.utils.get_total_norm(g).item():.3g}") for g in grads]
+    model.zero_grad()
+    return norms
+
+
+def run(
+    setting: tuple[str, bool, str | None, bool],
+    seed: int,
+    steps: int,
+    warmup: int,
+    data: tuple[list[Pair], list[Pair]],
+) -> dict[str, object]:
+    """Train one model and say how it went."""
+    norm, warm, damped, blind = setting
+    training, test = data
+    vocabularies = vocabularies_of(training)
+    model = build(vocabularies, norm, 6, damped, seed)
+    fixed = make_batch(training[:64], *vocabularies)
+    before = gradient_norms(model, fixed)
+    stream: Iterator[Batch] = endless(training, *vocabularies, BATCH_SIZE, seed=seed)
+    stream = map(blinded, stream) if blind else stream
+    schedule = cosine(steps, warmup if warm else 0)
+    losses = train(model, stream, steps, LR, schedule=schedule)
+    means = [sum(losses[i : i + WINDOW]) / WINDOW for i in range(0, steps, WINDOW)]
+    said = [] if blind else translate(model, test, *vocabularies)
+    exact = exact_match(said, [pair.target for pair in test]) if said else None
+    return {
+        "losses": [round(loss, 4) for loss in means],
+        "exact": exact,
+        "before": before,
+        "after": gradient_norms(model, fixed),
+    }
+
+
+@torch.no_grad()
+def output_of(model: Transformer, batch: Batch) -> Tensor:
+    """The decoder's outputs at the real positions, (tokens, d_model)."""
+    memory, mask = model.encode(batch.source, batch.source_lengths)
+    y = model.decoder(model.target_embedding(batch.target_in), memory, mask)
+    return y[batch.target_out != PAD]
+
+
+def amplification(model: Transformer, batch: Batch, *, random: bool) -> float:
+    """The squared change of the decoder's output that one update makes, over its square.
+
+    The update has the direction of Adam's first one, the gradient's signs; or that of random signs.
+    """
+    before = output_of(model, batch)
+    backward(model, batch)
+    for stack in (model.encoder.layers, model.decoder.layers):
+        for p in stack.parameters():
+            signs = torch.randn_like(p).sign() if random else p.grad.sign()
+            p.data -= SMALL * signs
+    return ((output_of(model, batch) - before).square().sum() / before.square().sum()).item()
+
+
+def changes(seeds: list[int], training: list[Pair]) -> dict[str, dict[str, list[list[float]]]]:
+    """By kind of update, setting and depth (2, 4, 6, 12 layers a side): one number a seed."""
+    vocabularies = vocabularies_of(training)
+    batch = make_batch(training[:64], *vocabularies)
+    kinds = {"pre-norm": ("pre", None), "post-norm": ("post", None)}
+    kinds |= {f"post-norm, {damped}": ("post", damped) for damped in DAMPED}
+    table: dict[str, dict[str, list[list[float]]]] = {"first update": {}, "random": {}}
+    for update, rows in table.items():
+        for name, (norm, damped) in kinds.items():
+            rows[name] = []
+            for n_layers in (2, 4, 6, 12):
+                models = [build(vocabularies, norm, n_layers, damped, seed) for seed in seeds]
+                of = [amplification(m, batch, random=update == "random") for m in models]
+                rows[name].append([float(f"{change:.3g}") for change in of])
+            print(update, name, rows[name], flush=True)
+    return table
+
+
+def vocabularies_of(training: list[Pair]) -> list[Vocabulary]:
+    sides = ("source", "target")
+    return [Vocabulary.from_sentences(getattr(pair, s) for pair in training) for s in sides]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--warmup", type=int, default=300)
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    parser.add_argument("--part", choices=("runs", "changes"))
+    given = parser.parse_args()
+    data = translation_pairs(4000, 200, max_items=1)
+    record = read_results(NAME) if (FOLDER / f"{NAME}.json").exists() else {}
+    if given.part != "runs":
+        record["changes"] = changes(given.seeds, data[0])
+    if given.part != "changes":
+        record |= {"seeds": given.seeds, "steps": given.steps, "warmup": given.warmup}
+        record |= {"window": WINDOW, "test sentences": len(data[1])}
+        for name in given.settings:
+            start = time.process_time()
+            runs = [run(SETTINGS[name], s, given.steps, given.warmup, data) for s in given.seeds]
+            record.setdefault("runs", {})[name] = runs
+            last = [(one["losses"][-1], one["exact"]) for one in runs]
+            print(name, last, f"{time.process_time() - start:.0f} s", flush=True)
+            write_results(NAME, record)
+    write_results(NAME, record)
+
+
+if __name__ == "__main__":
+    main()

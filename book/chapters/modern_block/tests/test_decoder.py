@@ -1,0 +1,273 @@
+"""The decoder: each field changes what it names; causal, and the same step by step."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from chapters.modern_block.decoder import (
+    BlockConfig,
+    ModernDecoder,
+    WindowCache,
+    paper_2017,
+    today,
+)
+from chapters.modern_block.experts import MixtureOfExperts
+from lib.attention import MultiHeadAttention, attention_maps
+from lib.data import BOS, EOS, PAD
+from lib.decoding import beam_search, decode, greedy, sample
+from lib.layers import FeedForward, LayerNorm, RMSNorm
+from lib.transformer import Config, LanguageModel
+from tests.helpers import assert_close, unchecked
+
+SMALL = {"d_model": 24, "n_layers": 3, "n_heads": 6, "d_ff": 37}
+KINDS = {
+    "paper": paper_2017(29, **SMALL),
+    "today": today(29, **SMALL, n_kv_heads=2, d_k=10),
+    "window": today(29, **SMALL, n_kv_heads=1, window=5),
+    "window of one": today(29, **SMALL, window=1),
+    "experts": today(29, **SMALL, n_kv_heads=3, n_experts=5, n_active=2, window=7, tied=True),
+    "learned": paper_2017(29, **SMALL, positions="learned", activation="gelu", window=2),
+    "none": replace(paper_2017(29, **SMALL, n_experts=3, n_active=1), positions="none"),
+}
+EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
+
+
+def made(config, seed=0):
+    torch.manual_seed(seed)
+    return ModernDecoder(config).double().eval()
+
+
+def tokens(batch=3, time=23, seed=0):
+    return torch.randint(29, (batch, time), generator=torch.Generator().manual_seed(seed))
+
+
+def test_the_paper_s_choices_are_the_library_s_language_model():
+    """Bit for bit from the same seed: the new block differs by its fields and by nothing else."""
+    for positions in ("none", "sinusoidal", "learned", "rotary"):
+        for tied in (True, False):
+            options = SMALL | {"positions": positions, "tied": tied, "activation": "gelu"}
+            torch.manual_seed(0)
+            theirs = LanguageModel(Config(29, norm="pre", dropout=0.0, **options)).double()
+            ours = made(paper_2017(29, **options))
+            state = {
+                name.removeprefix("decoder."): value for name, value in theirs.state_dict().items()
+            }
+            assert set(state) == set(ours.state_dict())
+            ours.load_state_dict(state)
+            assert torch.equal(ours(tokens()), theirs(tokens()))
+
+
+def test_today_s_choices():
+    model = made(KINDS["today"])
+    linear = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
+    assert all(layer.bias is None for layer in linear)
+    assert not [m for m in model.modules() if isinstance(m, LayerNorm)]
+    assert len([m for m in model.modules() if isinstance(m, RMSNorm)]) == 2 * 3 + 1
+    attention = next(m for m in model.modules() if isinstance(m, MultiHeadAttention))
+    assert (attention.w_q.out_features, attention.w_k.out_features) == (6 * 10, 2 * 10)
+    assert attention.positions is model.positions
+    assert model.embedding.scale == 1.0
+    assert model.projection.weight is not model.embedding.weight
+    assert "bias" not in " ".join(model.state_dict())
+
+
+def test_each_field_changes_what_it_names():
+    base = paper_2017(29, **SMALL)
+    names = set(ModernDecoder(base).state_dict())
+
+    def changed(**fields):
+        return set(ModernDecoder(replace(base, **fields)).state_dict())
+
+    first = "layers.0.feed_forward"
+    assert {n for n in names - changed(norm="rms") if n.startswith(first)} == {f"{first}.norm.bias"}
+    assert f"{first}.sublayer.w_3.weight" in changed(activation="swiglu") - names
+    gone = names - changed(bias=False)
+    assert gone == {n for n in names if n.endswith("bias") and "norm" not in n}
+    assert changed(positions="learned") - names == {"positions.weight"}
+    assert changed(tied=False) == names
+    for field, value, of in (("norm_eps", 0.25, "norm.eps"), ("rope_base", 7.0, "positions.base")):
+        model = ModernDecoder(replace(base, positions="rotary", **{field: value}))
+        part, name = of.split(".")
+        assert getattr(getattr(model, part), name) == value
+    eps = {m.eps for m in ModernDecoder(replace(base, norm_eps=0.25)).modules()
+           if isinstance(m, LayerNorm)}  # fmt: skip
+    assert eps == {0.25}
+    model = ModernDecoder(replace(base, n_experts=5, n_active=3, bias=False, dropout=0.3))
+    experts = [m for m in model.modules() if isinstance(m, MixtureOfExperts)]
+    assert [len(m.experts) for m in experts] == [5] * 3
+    assert {m.n_active for m in experts} == {3}
+    assert all(isinstance(e, FeedForward) and e.w_3 is None for e in experts[0].experts)
+    dropouts = [m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)]
+    assert dropouts == [0.3] * 7  # on embeddings + positions, and on each sub-layer
+
+
+@EVERY_KIND
+def test_a_later_token_changes_nothing_earlier(kind):
+    model, text = made(KINDS[kind]), tokens()
+    changed = text.clone()
+    changed[:, 11] = (text[:, 11] + 1) % 29
+    before, after = model(text), model(changed)
+    assert_close(after[:, :11], before[:, :11], 1e-12)
+    assert (after[:, 11] - before[:, 11]).abs().max() > 1e-3
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("prefix", [1, 4, 13])
+def test_step_by_step_and_after_a_prefix_it_is_the_same(kind, prefix):
+    model, text = made(KINDS[kind]), tokens()
+    wanted, state = model(text), model.start()
+    with torch.no_grad():
+        assert_close(model(text[:, :prefix], state), wanted[:, :prefix], 1e-10)
+        middle = (prefix + 23) // 2  # several tokens at once, after others
+        assert_close(model(text[:, prefix:middle], state), wanted[:, prefix:middle], 1e-10)
+    for t in range(middle, 23):
+        logits, weights, state = model.step(text[:, t], state)
+        assert weights is None
+        assert_close(logits, wanted[:, t], 1e-10)
+    assert [cache.length for cache in state] == [23] * 3
+
+
+def test_the_receptive_field_of_a_window_grows_with_the_layers():
+    """Three layers of a window of 5: position t depends on 3 * 4 positions before it."""
+    model, text = made(KINDS["window"]), tokens()
+    wanted = model(text)
+    for t, changes in ((22 - 12, True), (22 - 13, False)):
+        changed = text.clone()
+        changed[:, t] = (text[:, t] + 1) % 29
+        gap = (model(changed)[:, 22] - wanted[:, 22]).abs().max().item()
+        assert (gap > 1e-9) == changes
+    for weights in attention_maps(model, text).values():
+        distance = torch.arange(23)[:, None] - torch.arange(23)
+        assert torch.equal((weights > 0).all((0, 1)), (distance >= 0) & (distance < 5))
+
+
+def test_a_window_s_cache_keeps_no_more_than_the_next_query_needs():
+    model, text = made(KINDS["window"]), tokens()
+    state = model.start()
+    with torch.no_grad():
+        model(text, state)
+    for cache in state:
+        key, value = cache.read()
+        assert key.shape == value.shape == (3, 1, 4, 4)
+        assert cache.length == 23
+    few = tuple(cache.select(torch.tensor([2, 0])) for cache in state)
+    got = model.step(torch.tensor([7, 11]), few)[0]
+    again = torch.cat((text[[2, 0]], torch.tensor([[7], [11]])), dim=1)
+    assert_close(got, model(again)[:, -1], 1e-10)
+    assert [cache.length for cache in state] == [23] * 3  # the others are as they were
+    with pytest.raises(ValueError, match=r"expected a batch of 3 .* got 2"):
+        model.step(torch.tensor([1, 2]), state)
+
+
+def test_a_window_s_cache_by_hand():
+    cache = WindowCache(3)
+    rows = torch.arange(7.0).view(1, 1, 7, 1)
+    seen = []
+    for start, end in ((0, 1), (1, 2), (2, 5), (5, 6), (6, 7)):
+        key, value = cache.append(rows[:, :, start:end], -rows[:, :, start:end])
+        assert torch.equal(key, -value)
+        seen.append(key.flatten().tolist())
+    assert seen == [[0], [0, 1], [0, 1, 2, 3, 4], [3, 4, 5], [4, 5, 6]]
+    assert cache.read()[0].flatten().tolist() == [5, 6]
+
+
+@EVERY_KIND
+def test_greedy_sampling_and_beam_search(kind):
+    model = made(KINDS[kind], seed=3)
+    source, lengths = torch.full((5, 1), PAD), torch.ones(5, dtype=torch.long)
+    texts, maps = greedy(model, source, lengths, 9)
+    assert maps is None
+    text = [BOS]
+    while len(text) < 10 and text[-1] != EOS:
+        text.append(model(torch.tensor([text]))[0, -1].argmax().item())
+    assert texts[0].tolist()[: len(text) - 1] == text[1:]
+    assert texts.unique(dim=0).shape[0] == 1  # no source tells them apart
+
+    def drawn(seed):
+        return sample(
+            model, source, lengths, 9, top_k=7, generator=torch.Generator().manual_seed(seed)
+        )
+
+    assert torch.equal(drawn(1), drawn(1))
+    assert len(drawn(1).unique(dim=0)) > 1
+    one, score = beam_search(model, source[:2], lengths[:2], 6, beam=1, alpha=0.0)
+    best, best_score = beam_search(model, source[:2], lengths[:2], 6, beam=29 * 3, alpha=0.0)
+    assert (best_score >= score - 1e-9).all()
+    for found, total in ((one, score), (best, best_score)):
+        row = [BOS, *found[0].tolist()]
+        chances = model(torch.tensor([row[:-1]]))[0].log_softmax(-1)
+        said = sum(chances[t, token].item() for t, token in enumerate(row[1:]))
+        assert said == pytest.approx(total[0].item(), abs=1e-9)
+
+
+def test_the_state_of_a_beam_can_be_chosen():
+    """A rule that sends each text another way: its rows stay apart in every cache."""
+    model = made(KINDS["experts"])
+    ways = torch.tensor([5, 7, 11])
+    source, lengths = torch.full((3, 1), PAD), torch.ones(3, dtype=torch.long)
+    seen = []
+
+    def choose(logits):
+        seen.append(logits)
+        return ways
+
+    decode(model, source, lengths, 9, choose)
+    rows = torch.cat((torch.full((3, 1), BOS), ways[:, None].expand(3, 8)), dim=1)
+    assert_close(torch.stack(seen, dim=1), model(rows), 1e-10)
+
+
+@pytest.mark.parametrize("kind", ["today", "experts"])
+def test_it_learns_a_text_by_heart(kind):
+    torch.manual_seed(0)
+    model, text = ModernDecoder(replace(KINDS[kind], n_layers=2)), tokens(batch=1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(40):
+        logits = model(text[:, :-1])
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), text[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert (model(text[:, :-1]).argmax(-1) == text[:, 1:]).all()
+
+
+def test_dropout_in_training_alone():
+    model = made(replace(KINDS["today"], dropout=0.5))
+    assert torch.equal(model(tokens()), model(tokens()))
+    model.train()
+    assert not torch.equal(model(tokens()), model(tokens()))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"vocab": 0}, "vocab to be a whole number above 0, got 0"),
+        ({"d_model": 24.0}, "d_model to be a whole number above 0, got 24.0"),
+        ({"n_layers": True}, "n_layers to be a whole number above 0, got True"),
+        ({"n_heads": 5}, "multiple of n_heads, got d_model=24 and n_heads=5; .* or give d_k"),
+        ({"n_kv_heads": 4}, "n_kv_heads to divide n_heads, got n_kv_heads=4 and n_heads=6"),
+        ({"n_kv_heads": 0}, "n_kv_heads to be a whole number above 0, got 0"),
+        ({"d_k": 7}, "an even d_k for rotary positions, got 7"),
+        ({"d_k": -2}, "d_k to be a whole number above 0, got -2"),
+        ({"d_ff": "37"}, "d_ff to be a whole number above 0, got '37'"),
+        ({"norm": "batch"}, "norm out of layer, rms, got 'batch'"),
+        ({"norm_eps": -1.0}, "norm_eps of at least 0 and rope_base above 0, got -1.0"),
+        ({"rope_base": 0}, "rope_base above 0, got 1e-05 and 0"),
+        ({"activation": "tanh"}, "activation out of relu, gelu, swiglu, got 'tanh'"),
+        ({"positions": "alibi"}, "positions out of none, .*rotary, got 'alibi'"),
+        ({"window": 0}, "window to be a whole number above 0, got 0"),
+        ({"n_experts": 0}, "n_experts to be a whole number above 0, got 0"),
+        ({"n_experts": 3, "n_active": 4}, "n_active=4 and n_experts=3"),
+        ({"max_length": None}, "max_length to be a whole number above 0, got None"),
+        ({"dropout": 1.0}, "dropout of at least 0 and below 1, got 1.0"),
+    ],
+)
+def test_a_config_that_does_not_fit_is_named(fields, message):
+    with unchecked(), pytest.raises(ValueError, match=f"expected .*{message}"):
+        replace(KINDS["today"], **({"d_k": None, "n_kv_heads": None} | fields))
+
+
+def test_d_k_lets_other_numbers_of_heads_fit():
+    config = BlockConfig(29, d_model=24, n_heads=5, d_k=7)
+    assert (config.head_dim, config.kv_heads) == (7, 5)
+    assert replace(config, d_model=25, d_k=None).head_dim == 5

@@ -1,0 +1,105 @@
+"""An explorer of self-attention: a sentence, its vectors, and every number up to the outputs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from widgets import domain
+from widgets.base import BookWidget, static_table
+
+MOST_TOKENS = 64
+MOST_ENTRIES = 512
+MOST_SLIDERS = 8  # entries of an embedding that get a slider each
+WIDTHS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
+SPREADS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
+LIMIT = 2  # entries of an embedding lie between -2 and 2, where the sliders reach them
+
+
+class SelfAttentionExplorer(BookWidget):
+    """Type a sentence of known words, change their vectors, and follow each number to the output.
+
+    Queries, keys and values are the vectors themselves, without projections: so each number can
+    be checked with a pencil. The browser adds sinusoidal positions if asked to.
+
+    Or let the browser draw the vectors at random: up to 64 tokens of up to 512 numbers.
+
+    Args: words, the embedding of each known word, 2 to 512 numbers from -2 to 2, as many for each
+        (up to 8 can be changed in the page); sentence, 1 to 64 of these words; random, (tokens,
+        dimension) to begin with random vectors, of a dimension in `WIDTHS`, None to begin with the
+        sentence; spread, their standard deviation, of `SPREADS`; seed, which draw; scaled, whether
+        the scores are divided by sqrt(dimension); causal, whether a token attends to itself and
+        earlier ones only; positions, whether they are added; query, key and entry (of the output),
+        the places whose arithmetic is spelt out first.
+    Errors: ValueError for a word that is not known, or vectors or sizes that do not fit.
+    Source: Attention Is All You Need, section 3.2.1, made to move.
+    """
+
+    _module = "self_attention_explorer"
+    words = domain.Fixed()  # the known words, and their embeddings:
+    vectors = domain.Fixed()  # word x entry
+    source = domain.Choice("sentence", ("sentence", "random"))
+    sentence = domain.State("", lambda self, *new: self._known(*new))
+    n_tokens = domain.Whole(16, 1, MOST_TOKENS)
+    width = domain.Choice(64, WIDTHS)
+    spread = domain.Choice(1.0, SPREADS)
+    seed = domain.Whole(0, 0, 99)
+    edited = domain.State(
+        "", lambda self, new, at: domain.moved(new, at, self.words, len(self.vectors[0]), LIMIT)
+    )
+    scaled = domain.Flag()
+    causal = domain.Flag()
+    positions = domain.Flag()
+    query = domain.Whole()
+    key = domain.Whole()
+    entry = domain.Whole()
+    limit = domain.Fixed(LIMIT)
+    most_tokens = domain.Fixed(n_tokens.high)
+    most_sliders = domain.Fixed(MOST_SLIDERS)
+    widths = domain.Fixed(width.options)
+    spreads = domain.Fixed(spread.options)
+    last_seed = domain.Fixed(seed.high)
+
+    def __init__(
+        self,
+        words: Mapping[str, Sequence[float]],
+        sentence: str,
+        *,
+        random: tuple[int, int] | None = None,
+        **start: Any,
+    ):
+        width = len(next(iter(words.values()))) if words else 0
+        if not 2 <= width <= MOST_ENTRIES:
+            domain.refuse("words", f"2 to {MOST_ENTRIES} numbers each", width)
+        if random:
+            start |= {"source": "random", "n_tokens": random[0], "width": random[1]}
+        vectors = domain.vectors(words, width, LIMIT, "words", digits=3)
+        super().__init__(words=list(words), vectors=vectors, sentence=sentence, **start)
+
+    def _known(self, value: Any, name: str) -> str:
+        """A sentence of known words, with single spaces."""
+        found = domain.text(value, name).split()
+        if not 1 <= len(found) <= MOST_TOKENS:
+            domain.refuse(name, f"1 to {MOST_TOKENS} words", len(found))
+        if unknown := sorted(set(found) - set(self.words)):
+            domain.refuse(name, f"words out of {sorted(self.words)}", unknown)
+        return " ".join(found)
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        random = self.source == "random"
+        time = self.n_tokens if random else len(self.sentence.split())
+        yield "query", time - 1
+        yield "key", time - 1
+        yield "entry", (self.width if random else len(self.vectors[0])) - 1
+
+    def summary(self) -> str:
+        if self.source == "random":
+            return f"SelfAttentionExplorer: {self.n_tokens} random tokens of dimension {self.width}"
+        return f"SelfAttentionExplorer: {self.sentence!r}"
+
+    def static_html(self) -> str:
+        known = dict(zip(self.words, self.vectors, strict=True))
+        shown = [(token, known[token]) for token in self.sentence.split()]
+        rows = [(token, *(f"{value:g}" for value in row[:MOST_SLIDERS])) for token, row in shown]
+        header = ("token", *(f"entry {i + 1}" for i in range(len(rows[0]) - 1)))
+        more = len(shown[0][1]) - MOST_SLIDERS
+        cut = f" (the first {MOST_SLIDERS} entries; {more} more)" if more > 0 else ""
+        return static_table(f"The embeddings of the sentence{cut}", header, rows)

@@ -1,0 +1,192 @@
+"""torch's side of the page's engine: the same design, the same first parameters, the same batches.
+
+`book/engine/model.js` has three designs. Here is the model of torch that each is equal
+to, and a training that takes the same steps, so that both can be compared number by number.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lib.attention import MultiHeadAttention, attention_maps
+from lib.masks import causal_mask
+from lib.positions import Learned, Positions
+from lib.training import Schedule, cosine, warm_up
+from lib.transformer import Config, OneStack, Transformer
+
+CONFIGURED = {field.name for field in fields(Config)} - {"dropout"}
+LEFT_AT_END = 0.01  # of the rate, in a linear schedule
+
+
+class Reader(nn.Module):
+    """Embedding and learned positions, one attention layer, and a linear layer that reads it.
+
+    Shapes: tokens (batch, time). Returns logits (batch, time, outputs, classes).
+    Errors: ValueError for other positions than "none" and "learned".
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab: int,
+        classes: int,
+        outputs: int,
+        d_model: int,
+        n_heads: int,
+        d_k: int,
+        positions: str,
+        length: int,
+    ):
+        super().__init__()
+        if positions not in ("none", "learned"):
+            raise ValueError(f'expected positions "none" or "learned", got {positions!r}')
+        self.embedding = nn.Embedding(vocab, d_model)
+        self.positions = Positions()
+        if positions == "learned":
+            self.positions = Learned(d_model, max_length=length)
+            nn.init.normal_(self.positions.weight)  # as the tokens
+        self.attention = MultiHeadAttention(d_model, n_heads, d_k=d_k, d_v=d_k)
+        self.output = nn.Linear(d_model, outputs * classes)
+        self.sizes = (outputs, classes)
+
+    def forward(
+        self, tokens: Int[Tensor, "batch time"]
+    ) -> Float[Tensor, "batch time outputs classes"]:
+        x = self.positions.add(self.embedding(tokens))
+        return self.output(self.attention(x)).unflatten(-1, self.sizes)
+
+
+def make_model(design: Mapping[str, Any]) -> nn.Module:
+    """The model of torch that is equal to a design of the page's engine.
+
+    Errors: ValueError for another kind than "reader", "one_stack" and "translator", and for a
+    field that its model refuses.
+    """
+    kind = design["kind"]
+    if kind == "reader":
+        return Reader(**{name: value for name, value in design.items() if name != "kind"})
+    given = {name: value for name, value in design.items() if name in CONFIGURED}
+    if kind == "one_stack":
+        return OneStack(Config(**given, dropout=0.0))
+    if kind == "translator":
+        return Transformer(Config(**given, dropout=0.0))
+    raise ValueError(f'expected "reader", "one_stack" or "translator", got {kind!r}')
+
+
+def linear(steps: int, warmup: int = 0) -> Schedule:
+    """A schedule: the factor rises over `warmup` steps, then falls in a straight line to 0.01."""
+
+    def factor(step: int) -> float:
+        if step < warmup:
+            return (step + 1) / warmup
+        return 1 - (1 - LEFT_AT_END) * min(1.0, (step - warmup) / (steps - warmup))
+
+    return factor
+
+
+SCHEDULES: dict[str, Callable[[int, int], Schedule]] = {
+    "constant": lambda steps, warmup: warm_up(warmup),
+    "linear": linear,
+    "cosine": cosine,
+}
+
+
+class Replay:
+    """A run of the page's engine, taken again by torch.
+
+    Args: design and options as the page has them (options: steps, lr, schedule, warmup, clip,
+        betas, eps); parameters, those that the page began with: name, shape and data of each.
+    Errors: ValueError for a design or a schedule that there is not, and for parameters that are
+        not those of the design.
+    """
+
+    def __init__(
+        self,
+        design: Mapping[str, Any],
+        options: Mapping[str, Any],
+        parameters: Sequence[Mapping[str, Any]],
+    ):
+        self.design = design
+        self.model = make_model(design)
+        self._load(parameters)
+        schedule = options.get("schedule", "constant")
+        if schedule not in SCHEDULES:
+            raise ValueError(f"expected a schedule out of {', '.join(SCHEDULES)}, got {schedule!r}")
+        self.factor = SCHEDULES[schedule](options["steps"], options.get("warmup", 0))
+        self.lr, self.clip = options["lr"], options.get("clip")
+        betas = options.get("betas", (0.9, 0.999))
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(),
+            lr=self.lr,
+            betas=tuple(betas),
+            eps=options.get("eps", 1e-8),
+            fused=True,
+        )
+
+    def _load(self, parameters: Sequence[Mapping[str, Any]]) -> None:
+        own = dict(self.model.named_parameters())
+        given = {p["name"]: (tuple(p["shape"]), p["data"]) for p in parameters}
+        shapes = {name: tuple(parameter.shape) for name, parameter in own.items()}
+        if (got := {name: shape for name, (shape, _) in given.items()}) != shapes:
+            raise ValueError(f"expected the parameters {shapes}, got {got}")
+        with torch.no_grad():
+            for name, parameter in own.items():
+                shape, data = given[name]
+                parameter.copy_(torch.as_tensor(data, dtype=parameter.dtype).reshape(shape))
+
+    def inputs(self, batch: Mapping[str, Any]) -> tuple[Tensor, ...]:
+        """A batch of the page as what the model is called with."""
+
+        def tokens(name: str) -> Tensor:
+            return torch.as_tensor(batch[name]).long().view(batch["rows"], -1)
+
+        if self.design["kind"] == "translator":
+            lengths = torch.as_tensor(batch["source_lengths"]).long()
+            return tokens("source"), lengths, tokens("target_in")
+        if self.design["kind"] == "one_stack" and self.design["causal"]:
+            return tokens("tokens"), causal_mask(batch["time"])
+        return (tokens("tokens"),)
+
+    def logits(self, batch: Mapping[str, Any]) -> Float[Tensor, "*batch classes"]:
+        """What the model predicts for a batch of the page.
+
+        Shapes: (rows, time, classes), with an axis of outputs before the last for a reader.
+        """
+        return self.model(*self.inputs(batch))
+
+    def maps(self, batch: Mapping[str, Any]) -> dict[str, Float[Tensor, "rows heads query key"]]:
+        """Every attention map of a batch, see `lib.attention.attention_maps`."""
+        return attention_maps(self.model, *self.inputs(batch))
+
+    def learn(self, batch: Mapping[str, Any]) -> float:
+        """The mean loss over the targets that are not -1; the parameters get its gradients."""
+        kind = self.design["kind"]
+        targets = torch.as_tensor(batch["target_out" if kind == "translator" else "targets"]).long()
+        self.optimizer.zero_grad()
+        total = F.cross_entropy(
+            self.logits(batch).flatten(0, -2), targets, ignore_index=-1, reduction="sum"
+        )
+        loss = total / (targets >= 0).sum().clamp(min=1)
+        loss.backward()
+        return loss.item()
+
+    def step(self, n: int) -> None:
+        """Step n = 0, 1, ... of Adam."""
+        if self.clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.lr * self.factor(n)
+        self.optimizer.step()
+
+    def run(self, batches: Iterable[Mapping[str, Any]]) -> list[float]:
+        """Take a step for each batch; return the loss before each."""
+        losses = []
+        for n, batch in enumerate(batches):
+            losses.append(self.learn(batch))
+            self.step(n)
+        return losses

@@ -1,0 +1,1 @@
+"""What is learned: the tasks that several chapters train on."""

@@ -1,0 +1,188 @@
+"""The base of every widget of the book: one module, alive in a notebook and in the published page.
+
+A widget is a pair of files: `NAME.py` holds its data and checks them, `NAME.js` draws it and
+computes in the browser (`NAME.css` is optional). With a kernel, anywidget carries both to the
+notebook. The published page has no kernel, so the output also stores the data as `text/html`, and
+a small script of the page (`book/static/widget-host.js`) hands them to the same module.
+
+Stored are data only, never code, and the same bytes on every run.
+
+Its traits are those of `widgets.domain`, which check every assignment.
+"""
+
+import html
+import inspect
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import anywidget
+import traitlets
+
+from widgets import domain
+
+# Before every module, in this order
+SHARED = ("math.js", "ui.js", "controls.js", "walk.js", "raster.js", "grid.js", "chart.js")
+# A module names the scripts that it needs besides, in a line of its own: they lie in `parts/`
+# beside it, or in that of this folder, each with styles of the same name if it has any
+PARTS = re.compile(r"^// Parts: (.+)$", re.MULTILINE)
+MAX_BYTES = 200_000
+_WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class BookWidget(anywidget.AnyWidget):
+    """A widget that also lives in the published page.
+
+    A subclass sets `_module`, the name of its `.js` file, and declares its traits: `Fixed` data,
+    which are plain lists, numbers and text, and the state that the reader's controls change. Its
+    constructor takes the state, the first `_positional` of it without names. It may override
+    `limits`, `summary` (one line, also the repr) and `static_html` (what a reader without scripts
+    sees).
+
+    Errors: ValueError for a value outside the domain of its trait, at each assignment; and if the
+    data are not plain JSON, or larger than 200 kB.
+    """
+
+    _module: ClassVar[str]
+    _folder: ClassVar[Path]
+    _positional: ClassVar[int] = 0
+    _built = False
+    _heard = False  # while the browser's values come in
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Merge the shared scripts and the module into one ES module, the styles into one sheet."""
+        if "_module" in cls.__dict__:  # anywidget makes further subclasses, which inherit the rest
+            here = Path(__file__).parent
+            if "_folder" not in cls.__dict__:
+                cls._folder = Path(inspect.getfile(cls)).parent
+            module = cls._folder / f"{cls._module}.js"
+            named = PARTS.search(module.read_text(encoding="utf-8"))
+            parts = named.group(1).split(", ") if named else []
+            folders = dict.fromkeys((cls._folder, here))
+            found = [f / "parts" / f"{name}.js" for name in parts for f in folders]
+            used = [path for path in found if path.is_file()]
+            scripts = [*(here / name for name in SHARED), *used, module]
+            styles = [here / "base.css", *(path.with_suffix(".css") for path in used)]
+            styles.append(cls._folder / f"{cls._module}.css")
+            cls._esm = "\n".join(path.read_text(encoding="utf-8") for path in scripts)
+            cls._css = "\n".join(p.read_text(encoding="utf-8") for p in styles if p.is_file())
+            if "__init__" not in cls.__dict__:
+                kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                parameters = [
+                    inspect.Parameter(name, kinds[i < cls._positional], default=default)
+                    for i, (name, default) in enumerate(domain.defaults(cls))
+                ]
+                cls.__signature__ = inspect.Signature(parameters)
+        super().__init_subclass__(**kwargs)
+
+    def __init__(self, *args: Any, **traits: Any) -> None:
+        if type(self).__init__ is BookWidget.__init__:
+            traits = self.__signature__.bind(*args, **traits).arguments
+        if unknown := [name for name in traits if not self.has_trait(name)]:
+            raise TypeError(f"{type(self).__name__} got unexpected arguments: {unknown}")
+        super().__init__(**traits)
+        self._built = True
+        self._follow()
+        self.data_json()  # a mistake in the data shows where the widget is made
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        """Name and largest value of each `Whole` without `high`, after those it depends on."""
+        yield from ()
+
+    @traitlets.observe(traitlets.All)
+    def _follow(self, change: Any = None) -> None:
+        """Where a limit has come down, a place past the end becomes the last one."""
+        for name, high in self.limits() if self._built else ():
+            if getattr(self, name) > high:
+                setattr(self, name, high)
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Take over the browser's values. It shows a place past the end as the last one."""
+        self._heard = True
+        try:
+            super().set_state(sync_data)
+        finally:
+            self._heard = False
+
+    def data(self) -> dict[str, Any]:
+        """The traits of this widget that the browser gets, by name."""
+        inherited = anywidget.AnyWidget.class_trait_names()
+        names = sorted(self.trait_names(sync=lambda tag: tag is True))
+        own = [n for n in names if n not in inherited and not n.startswith("_")]
+        return {name: getattr(self, name) for name in own}
+
+    def data_json(self) -> str:
+        """The data as JSON that is safe inside a page: it holds no `<`.
+
+        Errors: ValueError if a value is not plain JSON (NaN is not), or for more than 200 kB.
+        """
+        try:
+            text = json.dumps(
+                self.data(), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+            )
+        except (TypeError, ValueError) as error:
+            message = (
+                f"expected plain lists, finite numbers and text as data of {type(self).__name__}, "
+                f"got a value that JSON cannot hold ({error}); pass tensors through `quantise`"
+            )
+            raise ValueError(message) from error
+        text = text.replace("<", "\\u003c")
+        size = len(text.encode())
+        if size > MAX_BYTES:
+            raise ValueError(
+                f"expected at most {MAX_BYTES:,} bytes of data in {type(self).__name__}, got "
+                f"{size:,}; show fewer examples, or keep fewer digits with `quantise`"
+            )
+        return text
+
+    def summary(self) -> str:
+        """One line that says what the widget shows; the same on every run."""
+        return f"{type(self).__name__} widget"
+
+    def static_html(self) -> str:
+        """What a reader without scripts sees: made of `static_paragraph` and `static_table`."""
+        return static_paragraph(self.summary())
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The widget view for a live notebook, and beside it the data for the published page."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        fallback = (
+            f'<div class="book-widget" data-module="{self._module}">\n'
+            f'<script type="application/json">{self.data_json()}</script>\n'
+            f'<div class="book-widget-static">{self.static_html()}</div>\n</div>'
+        )
+        view = {_WIDGET_VIEW: data[_WIDGET_VIEW]} if _WIDGET_VIEW in data else {}
+        return {"text/plain": repr(self), "text/html": fallback, **view}, metadata
+
+
+def static_paragraph(text: str) -> str:
+    """A paragraph of static text, escaped."""
+    return f"<p>{html.escape(text)}</p>"
+
+
+def static_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A static table, escaped; the first column names the row.
+
+    Args: caption; header, one text a column; rows, each as long as the header.
+    Errors: ValueError for a row of another length.
+    """
+    lines = []
+    for row in rows:
+        if len(row) != len(header):
+            raise ValueError(
+                f"expected rows of {len(header)} cells, as in the header, got one of {len(row)}"
+            )
+        first, *others = (html.escape(str(cell)) for cell in row)
+        cells = "".join(f"<td>{cell}</td>" for cell in others)
+        lines.append(f'<tr><th scope="row">{first}</th>{cells}</tr>')
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in header)
+    return (
+        f"<table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table>"
+    )

@@ -1,0 +1,63 @@
+"""The base of widgets whose page can load a model, and translate a sentence of the reader's own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lib.data import tokenise
+from widgets import domain
+from widgets.base import BookWidget
+from widgets.packing import PackedModel
+
+LONGEST = {"longest": 48, "max_length": 60}  # tokens of a reader's source, and of its translation
+
+
+class ModelWidget(BookWidget):
+    """A widget with a packed model, which a page gets from a file and a notebook from the kernel.
+
+    A subclass declares `sentence`, the number of the sentence that is shown: that of the reader's
+    own one, `own`, comes after those that are stored.
+
+    Args: packed, the model, or None; ready, sentences that are offered to try; state and data, the
+        subclass's traits.
+    Errors: ValueError for a sentence with words that the model does not have.
+    """
+
+    engine = domain.Fixed()
+    own = domain.State("", lambda self, *new: self._known(*new))
+
+    def __init__(self, packed: PackedModel | None, ready: Sequence[str], **traits: Any):
+        super().__init__(engine=_engine(packed, ready), **traits)
+        self._packed = packed
+        self.on_msg(self._answer)
+
+    def _known(self, value: Any, name: str) -> str:
+        """The reader's own sentence: words of the model, which there must be, or nothing."""
+        found = tokenise(domain.text(value, name))
+        if value and not self.engine:
+            domain.refuse(name, "no sentence without a model to translate it", repr(value))
+        if value and not 1 <= len(found) <= self.engine["longest"]:
+            domain.refuse(name, f"1 to {self.engine['longest']} words", len(found))
+        if unknown := [token for token in found if token not in self.engine["words"]]:
+            domain.refuse(name, "words of the model", unknown)
+        return value
+
+    def _answer(self, _: Any, content: Any, buffers: Any) -> None:
+        """Send the model to a notebook's front end that asks for it; it is not stored there."""
+        if self._packed and content.get("wanted") == self._packed.id:
+            message = {"model": self._packed.id, "header": self._packed.header}
+            self.send(message, buffers=[self._packed.data])
+
+
+def _engine(packed: PackedModel | None, ready: Sequence[str]) -> dict[str, Any]:
+    """What the page must know of the model before it loads it; nothing without a model."""
+    if packed is None:
+        if ready:
+            domain.refuse("ready", "none without a model to translate", repr(ready))
+        return {}
+    words = packed.header["source_words"]
+    for i, offered in enumerate(ready):
+        unknown = [token for token in tokenise(offered) if token not in words]
+        if unknown or not offered.strip():
+            domain.refuse(f"ready[{i}]", "words of the model", unknown or "an empty sentence")
+    about = {"id": packed.id, "bytes": len(packed.data), "words": words, "ready": list(ready)}
+    return about | LONGEST
