@@ -29,7 +29,7 @@ from lib.metrics import bleu, exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, endless, train
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 2, "dropout": 0.0}
 CHOICES = {"norm": "pre", "positions": "rotary", "tied": False}

@@ -34,7 +34,7 @@ from lib.decoding import translate
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 from lib.training import endless, token_loss, train
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 
 NAME = "bottleneck"  # of the recorded results
 MODELS = {"last state only": Seq2Seq, "attention": AttentionSeq2Seq}

@@ -31,13 +31,13 @@ from ext import book_widgets
 from kit.shared.packing import pack_model
 from kit.transformer.forward_tracer import ForwardTracer
 from kit.transformer.tracing import stages_of
-from lib.checkpoints import load_published
 from lib.data import EOS, Pair, Vocabulary
 from lib.decoding import greedy
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 from tests.browser.conftest import FLAGS
 from tests.paths import BOOK
+from train.checkpoints import load_published
 
 GOAL = 21
 TOKENS = 12

@@ -37,7 +37,7 @@ from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, endless, train
 from lib.transformer import Config, OneStack, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "dropout": 0.0, "norm": "pre"}
 LR, N_SCORED = 2e-3, 100

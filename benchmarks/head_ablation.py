@@ -34,12 +34,12 @@ from kit.multi_head.ablation import (
 )
 from kit.shared.domain import quantise
 from kit.shared.recorded import write_results
-from lib.checkpoints import load_published
 from lib.data import Batch, Pair, Vocabulary, make_batch
 from lib.notebook import seed_everything
 from lib.training import cosine, endless, train
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
+from train.checkpoints import load_published
 
 FOR_MEANS, FOR_ORDER = 2000, 500  # training sentences
 FOR_PAIRS = 500  # held-out sentences

@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 from kit.multi_head.ablation import ablated, head_codes, layer_codes
 from kit.shared.recorded import write_results
 from lib.attention import attention_maps
-from lib.checkpoints import load_published
 from lib.data import PAD, Batch, Pair, Vocabulary, make_batch
 from lib.transformer import Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
+from train.checkpoints import load_published
 
 MOST = 3  # items
 

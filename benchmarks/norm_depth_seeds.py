@@ -30,7 +30,7 @@ from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, endless, token_loss, train
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 
 NAME = Path(__file__).stem
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "dropout": 0.0, "tied": False}

@@ -21,7 +21,7 @@ from lib.metrics import accuracy_by_length
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 from lib.training import endless, train
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 
 MODELS = {"last state only": Seq2Seq, "attention": AttentionSeq2Seq}
 STEPS = (1250, 750)

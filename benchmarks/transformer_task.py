@@ -18,7 +18,7 @@ from lib.metrics import accuracy_by_length, exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, endless, train
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 
 BATCH_SIZE = 32
 EDGES = (1, 5, 10, 15, 20, 25, 40)

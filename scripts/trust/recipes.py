@@ -25,12 +25,12 @@ from lib import (
     notebook,
     positions,
     seq2seq,
-    subword,
     training,
     transformer,
-    translation,
 )
 from scripts.trust.draw import Draw
+from tasks import translation
+from train import subword
 
 LEFT_OUT = {
     "decoding.SequenceModel": "a protocol: it has no code; models that follow it are drawn",
@@ -827,7 +827,6 @@ def _(d: Draw) -> Any:
         seed=d.seed(),
         locale=d.choice(("fr", "fr", "fr", "de")),
         max_items=d.count(1, 3),
-        compositional=d.flag(),
     )
     assert not set(train) & set(test), "a sentence stands in both"
     return train, test

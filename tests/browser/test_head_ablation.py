@@ -11,12 +11,12 @@ from kit.multi_head.ablation import ablated, accuracy, head_codes
 from kit.multi_head.head_ablation import HeadAblation
 from kit.shared.packing import pack_model
 from kit.shared.recorded import read_results
-from lib.checkpoints import load_published
 from lib.data import EOS, make_batch, tokenise
 from lib.decoding import greedy
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 from tests.helpers import as_packed
 from tests.widget_samples import SAMPLES
+from train.checkpoints import load_published
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("one_thread")]
 SLOW = 30_000  # ms, to translate fifty sentences on a machine that others use too

@@ -12,13 +12,13 @@ from kit.shared.model_widget import LONGEST
 from kit.shared.packing import PackedModel, pack_model
 from kit.transformer.forward_tracer import ForwardTracer
 from kit.transformer.tracing import stages_of, trace_sentence
-from lib.checkpoints import load_published
 from lib.data import BOS, EOS, Pair, Vocabulary, tokenise
 from lib.decoding import greedy
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 from tests.helpers import as_packed
 from tests.widget_samples import SAMPLES
+from train.checkpoints import load_published
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("one_thread")]
 READY = ["forty two canadian dollars", "six euros, ninety thai baht, two hours, and ten miles"]

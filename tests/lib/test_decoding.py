@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from lib.checkpoints import load_model, save_model
 from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
 from lib.decoding import (
     BATCH_SIZE,
@@ -21,6 +20,7 @@ from lib.positions import SCHEMES
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 from lib.transformer import Config, Transformer
 from tests.helpers import assert_close, unchecked
+from train.checkpoints import load_model, save_model
 
 SOURCE_VOCAB, TARGET_VOCAB = 13, 11
 SOURCE = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD], [9, 10, EOS, PAD]])

@@ -30,7 +30,7 @@ from lib.training import (
     validation_loss,
 )
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 from tests.helpers import assert_close
 
 BATCH, TIME, VOCAB = 5, 7, 11

@@ -32,7 +32,7 @@ from kit.shared.model_folder import (
     size_of,
     without_memory,
 )
-from lib.checkpoints import write_whole
+from train.checkpoints import write_whole
 
 ARCHITECTURES = {"llama": "LlamaForCausalLM", "mixtral": "MixtralForCausalLM"}
 UNUSED = (".rotary_emb.inv_freq",)  # older files keep what can be computed again

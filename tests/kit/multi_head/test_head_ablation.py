@@ -7,10 +7,10 @@ import pytest
 from kit.multi_head.ablation import head_codes
 from kit.multi_head.head_ablation import HeadAblation
 from kit.shared.recorded import read_results
-from lib.checkpoints import load_published
 from lib.data import Pair
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 from tests.widget_samples import measured, packed
+from train.checkpoints import load_published
 
 PAIRS = [Pair(("six", "days"), ("six", "jours"))]
 

@@ -11,12 +11,12 @@ import torch
 
 from ext import book_widgets
 from kit.shared.packing import PackedModel, halves, pack_file, pack_model
-from lib.checkpoints import PUBLISHED, load_published
 from lib.data import Vocabulary
 from lib.decoding import translate
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 from tests.paths import BOOK
+from train.checkpoints import PUBLISHED, load_published
 
 
 @pytest.fixture(scope="module")

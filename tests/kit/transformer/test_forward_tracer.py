@@ -11,10 +11,10 @@ from kit.shared import widget as base
 from kit.shared.packing import pack_model
 from kit.transformer.forward_tracer import ForwardTracer
 from lib.attention import attention_maps
-from lib.checkpoints import load_published
 from lib.data import Pair, Vocabulary, make_batch, tokenise
 from lib.transformer import Config, Transformer
 from tests.widget_samples import packed, traced
+from train.checkpoints import load_published
 
 TEXTS = ("six seconds ago", "ninety seven colombian pesos")
 

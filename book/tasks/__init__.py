@@ -1,0 +1,1 @@
+"""What the book's models learn: tasks made by rule, whose every answer is known."""
