@@ -67,7 +67,7 @@ def test_every_word_of_the_test_set_is_in_training(split):
 def test_an_answer_is_unique(locale):
     """The sentences are lists of these, so a phrase with two answers would show here."""
     sources = [source for source, _ in phrases(locale)]
-    _, dates = translation._items(locale)
+    *_, dates = translation._items(locale)
     sources += [" ".join(tokenise(item.source)) for item in dates]
     assert len(sources) == len(set(sources))
 
@@ -98,7 +98,7 @@ def test_phrases(locale, source, target):
 
 
 def test_dates_and_lists():
-    _, dates = translation._items("fr")
+    *_, dates = translation._items("fr")
     assert translation._Item("Wednesday, June 28, 2028", "mercredi 28 juin 2028") in dates
     assert not [item for item in dates if " 1, " in item.source]  # "1er juin" is not "1 juin"
     train, _ = translation_pairs(997, 0)
