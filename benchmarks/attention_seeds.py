@@ -25,12 +25,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 from benchmarks.bottleneck import BATCH_SIZE, D_EMBED, EDGES, Sets, freely
 from kit.attention_seq2seq.interventions import WithMask
 from kit.shared.recorded import read_results, write_results
-from lib.data import Pair, make_batch
+from lib.data import Pair, endless, make_batch
 from lib.decoding import greedy, translate
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, AttentionState, Encoder, real_positions
-from lib.training import endless, train
+from lib.training import train
 
 NAME = "attention_seeds"  # of the recorded results
 STEPS = (150, 300, 750)

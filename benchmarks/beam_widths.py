@@ -23,11 +23,11 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from kit.shared.recorded import write_results
-from lib.data import PAD, Pair, Vocabulary, make_batch
+from lib.data import PAD, Pair, Vocabulary, endless, make_batch
 from lib.decoding import length_penalty, translate
 from lib.metrics import bleu, exact_match
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, train
+from lib.training import cosine, train
 from lib.transformer import Config, Transformer
 from tasks.translation import translation_pairs
 

@@ -29,11 +29,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from kit.shared.edits import words_right
 from kit.shared.recorded import read_results, write_results
-from lib.data import EOS, PAD, Pair, Vocabulary, make_batch, tokenise
+from lib.data import EOS, PAD, Pair, Vocabulary, endless, make_batch, tokenise
 from lib.decoding import translate
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
-from lib.training import endless, token_loss, train
+from lib.training import token_loss, train
 from tasks.translation import translation_pairs
 
 NAME = "bottleneck"  # of the recorded results

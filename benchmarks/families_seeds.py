@@ -30,12 +30,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 from kit.families import families
 from kit.shared.recorded import write_results
 from lib.attention import attention_maps
-from lib.data import make_batch
+from lib.data import endless, make_batch
 from lib.decoding import translate
 from lib.masks import causal_mask
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, train
+from lib.training import cosine, train
 from lib.transformer import Config, OneStack, Transformer
 from tasks.translation import translation_pairs
 

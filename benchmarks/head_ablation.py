@@ -34,9 +34,9 @@ from kit.multi_head.ablation import (
 )
 from kit.shared.domain import quantise
 from kit.shared.recorded import write_results
-from lib.data import Batch, Pair, Vocabulary, make_batch
+from lib.data import Batch, Pair, Vocabulary, endless, make_batch
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, train
+from lib.training import cosine, train
 from lib.transformer import Config, Transformer
 from tasks.translation import translation_pairs
 from train.checkpoints import load_published

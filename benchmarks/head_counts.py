@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from kit.multi_head.ablation import accuracy
 from kit.shared.recorded import write_results
-from lib.data import Batch, Pair, Vocabulary, make_batch
+from lib.data import Batch, Pair, Vocabulary, endless, make_batch
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, train
+from lib.training import cosine, train
 from lib.transformer import Config, Transformer
 from tasks.translation import translation_pairs
 from train.checkpoints import load_published

@@ -24,11 +24,11 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from kit.shared.recorded import FOLDER, read_results, write_results
-from lib.data import PAD, UNK, Batch, Pair, Vocabulary, make_batch
+from lib.data import PAD, UNK, Batch, Pair, Vocabulary, endless, make_batch
 from lib.decoding import translate
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, token_loss, train
+from lib.training import cosine, token_loss, train
 from lib.transformer import Config, Transformer
 from tasks.translation import translation_pairs
 

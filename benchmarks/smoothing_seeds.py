@@ -28,10 +28,10 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from kit.shared.recorded import write_results
-from lib.data import PAD, Pair, Vocabulary, make_batch
+from lib.data import PAD, Pair, Vocabulary, endless, make_batch
 from lib.decoding import translate
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, label_smoothed_loss, teacher_forcing, token_loss, train
+from lib.training import cosine, label_smoothed_loss, teacher_forcing, token_loss, train
 from lib.transformer import Config, Transformer
 from tasks.translation import translation_pairs
 

@@ -10,6 +10,7 @@ import inspect
 import math
 from copy import copy
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -388,7 +389,7 @@ def _attend_in_groups(
 
 @torch.no_grad()
 def attention_maps(
-    model: nn.Module, *inputs: Tensor
+    model: nn.Module, *inputs: Any, **options: Any
 ) -> dict[str, Float[Tensor, "batch heads query key"]]:
     """Run the model and return every attention map, under the name of the layer that made it.
 
@@ -407,7 +408,7 @@ def attention_maps(
             hook = partial(keep, name.removesuffix(".sublayer"))
             hooks.append(layer.register_forward_hook(hook, with_kwargs=True))
     try:
-        model(*inputs)
+        model(*inputs, **options)
     finally:
         for hook in hooks:
             hook.remove()

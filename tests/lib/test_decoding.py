@@ -336,7 +336,7 @@ def test_translate_passes_the_penalty_on():
 
 
 def test_rows_that_a_state_does_not_have():
-    with pytest.raises(ValueError, match=r"expected rows of a batch \[2\], got tensor\(\[2\]\)"):
+    with pytest.raises(IndexError, match="index 2 is out of bounds for dimension 0 with size 2"):
         select_rows(torch.randn(2, 3), torch.tensor([2]))
-    with unchecked(), pytest.raises(ValueError, match=r"expected rows of a batch \[\], got tensor"):
+    with unchecked(), pytest.raises(IndexError, match="too many indices"):
         select_rows(torch.tensor(1.0), torch.tensor([0]))
