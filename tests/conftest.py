@@ -11,6 +11,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by torch as it is imported
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-install_import_hook(["lib", "kit", "train"], "beartype.beartype")
+install_import_hook(["lib", "kit", "tasks", "train"], "beartype.beartype")
 settings.register_profile("book", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("book")
