@@ -12,13 +12,17 @@ front of its text or behind it, a single digit exactly as it is written. What re
 else stands in the chapter's `quoted.yml`, in the words around it, with one of
 
     cell NAME                    a cell further away, which must have the number
-    = 3 * 128 * (64 + 128 + 2)   a calculation, which must give it; several stand between semicolons
-    words                        where it is from: a paper, a choice, a figure
+    = 3 * 128 * (64 + 128 + 2)   a calculation, which must give it
+    head_counts = exact["4"][0]  a calculation with a record (see `build.directives.records`)
+    words                        where it is from: a paper, a choice, a run
+
+For several numbers, the calculations stand between semicolons.
 
 A number that the role `{rec}` reads from a record needs no proof here: the build puts it there.
 """
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +36,7 @@ from bs4 import BeautifulSoup
 from markdown_it.token import Token
 from nbformat import NotebookNode
 
-from build.directives.records import calculate
+from build.directives.records import calculate, record_path
 from build.readers.myst import PARSER, directive
 
 UNREAD = {"exercise", "hint", "math", "bibliography"}
@@ -40,7 +44,7 @@ UNIT = r"[ ]?%|[ ](?:s|ms|µs|(?:milli)?seconds|times|million|billion)\b"
 NUMBER = re.compile(
     rf"""(?<![\w.,·])(?:
     (?P<part>\d+)[ ]of[ ](?:(?:the|its|all)[ ])?(?P<whole>\d[\d,]*)\b
-    |(?P<number>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+\.\d+
+    |(?P<number>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d*\.\d+
         |\d+(?={UNIT})|\d+(?=[ ](?:to|and|or)[ ][\d.]+[ ]?%))
      (?P<unit>{UNIT})?
     )(?!\w|\.\d|,\d)""",
@@ -80,7 +84,7 @@ class Shown(NamedTuple):
     cell: int
     name: str
     text: str
-    printed: list[tuple[float, bool]]  # with a percent sign or without
+    printed: list[tuple[str, bool]]  # with a percent sign or without
     written: list[float]
 
 
@@ -187,7 +191,7 @@ def shown(i: int, cell: NotebookNode) -> Shown:
         blocks = re.findall(r"^```python\n(.*?)^```", cell.source, re.DOTALL | re.MULTILINE)
         return Shown(i, cell.id, "", [], [n for block in blocks for n in literals(block)])
     text = output_text(cell)
-    printed = [(value(found[1]), bool(found[2])) for found in PRINTED.finditer(text)]
+    printed = [(found[1], bool(found[2])) for found in PRINTED.finditer(text)]
     return Shown(i, cell.id, text, printed, literals(cell.source))
 
 
@@ -196,26 +200,44 @@ def digits(number: str) -> int:
     return len(re.sub(r"[,.]", "", number).lstrip("0"))
 
 
-def equals(number: str, percent: bool, other: float, other_percent: bool, exact: bool) -> bool:
-    """Whether another number is this one, rounded as it is unless `exact`."""
-    wanted, decimals = value(number), len(number.partition(".")[2])
-    slack = 1e-9 if exact else 0.5 * 10**-decimals + 1e-9
-    if percent and not other_percent:
-        return abs(100 * other - wanted) <= slack
-    return abs(other - wanted) <= slack
+def decimals(number: str) -> int:
+    return len(number.partition(".")[2])
+
+
+def equals(number: str, percent: bool, other: float) -> bool:
+    """Whether another number is this one, rounded as it is."""
+    slack = 0.5 * 10 ** -decimals(number) + 1e-9
+    return abs((100 if percent else 1) * other - value(number)) <= slack
+
+
+def prints(number: str, percent: bool, place: Shown) -> bool:
+    """Whether a cell prints the number, with as many digits or more; a single digit as it is."""
+    for other, other_percent in place.printed:
+        percent_too = percent and not other_percent
+        if not equals(number, percent_too, value(other)):
+            continue
+        if digits(number) > 1 or decimals(other) == decimals(number) + 2 * percent_too:
+            return True
+    return False
 
 
 def shows(number: str, percent: bool, place: Shown) -> bool:
     """Whether a cell prints the number, or writes it down in its code."""
-    exact = digits(number) < 2
-    return any(equals(number, percent, *one, exact) for one in place.printed) or any(
-        equals(number, percent, one, False, exact=True) for one in place.written
+    wanted = value(number) / (100 if percent else 1)
+    return prints(number, percent, place) or any(
+        abs(one - wanted) < 1e-9 and isinstance(one, float) == ("." in number or percent)
+        for one in place.written
     )
 
 
-def share(said: Said, place: Shown) -> bool:
-    words = rf"\b{said.found['part']} of (?:\w+ )?{said.found['whole']}\b"
-    return bool(re.search(words, place.text))
+def shows_share(said: Said, place: Shown) -> bool:
+    """Whether a cell has a share: in the same words, or as a fraction."""
+    part, whole = said.found["part"], said.found["whole"]
+    fraction = value(part) / value(whole)
+    numbers = [*place.written, *(value(one) for one, _ in place.printed)]
+    return bool(re.search(rf"\b{part} of (?:\w+ )?{whole}\b", place.text)) or any(
+        abs(one - fraction) < 1e-9 for one in numbers
+    )
 
 
 @dataclass
@@ -234,33 +256,46 @@ class Chapter:
         return list(numbers(self.notebook))
 
     def beside(self, cell: int) -> list[Shown]:
-        """The cell itself and the nearest ones with a number, in front of it and behind it."""
-        code = [s for s in self.cells if (s.printed or s.written) and self.is_code(s.cell)]
-        before = [s for s in code if s.cell < cell][-1:]
-        after = [s for s in code if s.cell > cell][:1]
-        if self.is_code(cell):
-            before = []  # a line of a proof speaks of its own cell, a figure's text of it too
-        return [*before, self.cells[cell], *after]
+        """The cell itself, the nearest in front of it that prints a number and the nearest whose
+        code has one, and the nearest behind it that has a number at all. The line of a proof speaks
+        of its own cell alone.
+        """
+        own = self.cells[cell]
+        if "proof" in self.notebook.cells[cell].metadata.get("tags", []):
+            return [own]
+        code = [place for place in self.cells if self.is_code(place.cell)]
+        before, after = code[::-1], [p for p in code if p.cell > cell and (p.printed or p.written)]
+        before = [p for p in before if p.cell < cell]
+        printed, written = [p for p in before if p.printed], [p for p in before if p.written]
+        return [own, *printed[:1], *(p for p in written[:1] if p not in printed[:1]), *after[:1]]
 
     def is_code(self, cell: int) -> bool:
         return self.notebook.cells[cell].cell_type == "code"
 
-    def is_shown(self, said: Said, number: str | None = None) -> bool:
-        """Whether cells show a number. Args: number, another one in its place."""
+    def has(self, said: Said, place: Shown, number: str | None = None) -> bool:
+        """Whether a cell shows a number. Args: number, another one in its place."""
         if said.found["part"]:
-            return number is None and any(share(said, place) for place in self.cells)
-        number = number or said.found["number"]
-        near = self.cells if digits(number) > 2 else self.beside(said.cell)
-        return any(shows(number, said.is_percentage, place) for place in near)
+            return number is None and shows_share(said, place)
+        return shows(number or said.found["number"], said.is_percentage, place)
 
-    def is_quoted(self, said: Said) -> bool:
-        begin, end = said.found.span()
-        return any(
-            said.text.find(words, at) <= begin and at + len(words) >= end
-            for words in self.quoted
-            for at in [said.text.rfind(words, 0, begin + len(words))]
-            if at >= 0 and at <= begin
-        )
+    def is_shown(self, said: Said, number: str | None = None) -> bool:
+        """Whether the cells that count for it show a number; see `has`."""
+        long = said.found["number"] and digits(said.found["number"]) > 2
+        near = self.cells if long else self.beside(said.cell)
+        return any(self.has(said, place, number) for place in near)
+
+    def inside(self, words: str) -> list[Said]:
+        """The numbers in these words of the text."""
+        return [
+            said
+            for said in self.said
+            for found in re.finditer(re.escape(words), said.text)
+            if found.start() <= said.found.start() and said.found.end() <= found.end()
+        ]
+
+    @cached_property
+    def quoted_numbers(self) -> list[Said]:
+        return [said for words in self.quoted for said in self.inside(words)]
 
     def problems(self) -> list[str]:
         """Numbers that rest on nothing, and lines of the table that are wrong."""
@@ -268,50 +303,51 @@ class Chapter:
             f"cell {self.cells[said.cell].name}: expected {said.found[0]!r} of "
             f"'... {said.context()} ...' in a cell beside its text, in {{rec}} or in quoted.yml"
             for said in self.said
-            if not self.is_quoted(said) and not self.is_shown(said)
+            if said not in self.quoted_numbers and not self.is_shown(said)
         ]
         for words, source in self.quoted.items():
-            if message := self.judge(words, source):
+            if message := self.judge(words, str(source)):
                 found.append(f"quoted.yml: {words!r}: {message}")
         return found
 
     def judge(self, words: str, source: str) -> str:
         """What is wrong with a line of the table."""
-        inside = [s for s in self.said if words in s.text and s.found[0] in words]
-        inside = list({s.found[0]: s for s in inside}.values())
+        inside = self.inside(words)
         if not inside:
             return "no such words with a number in the chapter"
         if all(self.is_shown(said) for said in inside):
             return "needless: a cell beside the text has it"
-        if source.startswith("= "):
-            return self.calculated(words, source[2:])
-        if name := re.fullmatch(r"cell ([\w-]+)", source):
-            place = next((s for s in self.cells if s.name == name[1]), None)
+        if calculation := re.fullmatch(r"(\w*) ?= (.+)", source, re.DOTALL):
+            return calculated(inside, calculation[1], calculation[2])
+        if cell := re.fullmatch(r"cell ([\w-]+)", source):
+            place = next((s for s in self.cells if s.name == cell[1]), None)
             if place is None:
-                return f"the chapter has no cell {name[1]}"
-            lacking = [
-                said.found[0]
-                for said in inside
-                if not (share(said, place) if said.found["part"] else self.shows(said, place))
-            ]
-            return f"cell {name[1]} does not have {', '.join(lacking)}" if lacking else ""
-        return "" if len(source.split()) > 1 else f"expected where it is from, got {source!r}"
+                return f"the chapter has no cell {cell[1]}"
+            lacking = [said.found[0] for said in inside if not self.has(said, place)]
+            return f"cell {cell[1]} does not have {', '.join(lacking)}" if lacking else ""
+        return "" if " " in source else f"expected where it is from, got {source!r}"
 
-    def shows(self, said: Said, place: Shown) -> bool:
-        return shows(said.found["number"], said.is_percentage, place)
 
-    def calculated(self, words: str, source: str) -> str:
-        """What is wrong with calculations that should give the numbers in the words."""
-        wanted = [found["number"] for found in NUMBER.finditer(words)]
-        values = [calculate(part) for part in source.split(";")]
-        if len(wanted) != len(values):
-            return f"expected {len(wanted)} calculations, got {len(values)}"
-        wrong = [
-            f"{result} is not {number}"
-            for number, result in zip(wanted, values, strict=True)
-            if not equals(number, False, result, False, exact=False)
-        ]
-        return ", ".join(wrong)
+def calculated(inside: list[Said], name: str, source: str) -> str:
+    """What is wrong with the calculations that should give these numbers."""
+    unique = list({said.found[0]: said for said in inside}.values())
+    record = json.loads(record_path(name).read_text(encoding="utf-8")) if name else None
+    values = [calculate(part, record) for part in source.split(";")]
+    if len(unique) != len(values):
+        return f"expected {len(unique)} calculations, got {len(values)}"
+    wrong = [
+        f"{result} is not {said.found[0]}"
+        for said, result in zip(unique, values, strict=True)
+        if not gives(result, said)
+    ]
+    return ", ".join(wrong)
+
+
+def gives(result: float, said: Said) -> bool:
+    """Whether a calculation has given a number; for a share, the fraction."""
+    if said.found["part"]:
+        return round(result * value(said.found["whole"])) == value(said.found["part"])
+    return equals(said.found["number"], said.is_percentage, result)
 
 
 def read_chapter(path: Path, rooms: Path) -> Chapter:

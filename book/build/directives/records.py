@@ -4,18 +4,20 @@
 
 First stands the name of the record, a file of a chapter's folder `results` or of
 benchmarks/results. Then follows a path into it (`whole.exact`, `runs[0].loss`, or `record[...]`
-where a key at the top is no word), or a calculation with paths, numbers, `+ - * /` and the
-functions below. A key after a list is read from each of its items. Last stands the format, as
-Python writes it. What the record lacks stops the build.
+where a key at the top is no word), or a calculation with paths, numbers, `+ - * / **` and the
+functions below. A key after a list is the item with that name, as in `settings["window 32"]`;
+otherwise it is read from each item, as in `mean(runs.loss)`. Last stands the format, as Python
+writes it. What the record lacks stops the build.
 """
 
 import ast
 import json
+import math
 import operator
 import re
 from collections.abc import Callable
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from docutils import nodes
@@ -26,8 +28,9 @@ from sphinx.util.docutils import SphinxRole
 BOOK = Path(__file__).resolve().parents[2]
 ROLE = re.compile(r"(?P<record>\w+):\s*(?P<value>.+?)\s*\|\s*(?P<format>[^|]+)", re.DOTALL)
 FUNCTIONS: dict[str, Callable] = {
-    "mean": fmean, "min": min, "max": max, "sum": sum, "len": len, "round": round, "abs": abs,
-}  # fmt: skip
+    **{"mean": fmean, "median": median, "min": min, "max": max, "sum": sum, "len": len},
+    **{"sqrt": math.sqrt, "exp": math.exp, "log": math.log, "round": round},
+}
 OPERATORS: dict[type, Callable] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -37,19 +40,23 @@ OPERATORS: dict[type, Callable] = {
 }
 
 
-def record_paths(book: Path = BOOK) -> dict[str, Path]:
-    """The file of each record, by its name."""
-    paths = [*book.glob("chapters/*/results/*.json"), *book.parent.glob("benchmarks/results/*.json")]
-    return {path.stem: path for path in paths}
+def record_path(name: str, book: Path = BOOK) -> Path:
+    """The file of the record called `name`. Errors: ValueError if there is none."""
+    places = [*book.glob("chapters/*/results/*.json"), *book.parent.glob("benchmarks/results/*.json")]
+    paths = {path.stem: path for path in places}
+    if name not in paths:
+        raise ValueError(f"expected a record ({', '.join(sorted(paths))}), got {name!r}")
+    return paths[name]
 
 
 def member(value: Any, key: str | int) -> Any:
-    """The part of a record under `key`; of a list of parts, that of each.
+    """The part of a record under `key`; of a list, the item with that name, or the part of each.
 
     Errors: ValueError if there is none.
     """
     if isinstance(value, list) and isinstance(key, str):
-        return [member(part, key) for part in value]
+        named = [part for part in value if isinstance(part, dict) and part.get("name") == key]
+        return named[0] if named else [member(part, key) for part in value]
     try:
         return value[key]
     except (KeyError, IndexError, TypeError):
@@ -62,6 +69,8 @@ def calculate(text: str, record: dict[str, Any] | None = None) -> Any:
 
     Errors: ValueError for what is no calculation, and for a key that the record lacks.
     """
+
+    wanted = f"expected paths, numbers, + - * / ** and {', '.join(FUNCTIONS)}, got {text.strip()!r}"
 
     def value(node: ast.expr) -> Any:
         match node:
@@ -83,15 +92,15 @@ def calculate(text: str, record: dict[str, Any] | None = None) -> Any:
                 return FUNCTIONS[name](*map(value, args))
             case ast.List(elts=parts):
                 return [value(part) for part in parts]
-        raise ValueError(f"expected paths, numbers, + - * / and {', '.join(FUNCTIONS)}, got {text}")
+        raise ValueError(wanted)
 
     try:
         return value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, TypeError, ZeroDivisionError) as error:
-        raise ValueError(f"expected a calculation, got {text!r}: {error}") from None
+        raise ValueError(f"{wanted}: {error}") from None
 
 
-def recorded(content: str, paths: dict[str, Path] | None = None) -> tuple[str, Path]:
+def recorded(content: str, book: Path = BOOK) -> tuple[str, Path]:
     """What the role's `content` says, as text, and the file that it was read from.
 
     Errors: ValueError for another form, an unknown record, a part that it lacks, a wrong format.
@@ -100,11 +109,7 @@ def recorded(content: str, paths: dict[str, Path] | None = None) -> tuple[str, P
     if not found:
         wanted = "a record, a path and a format such as `head_ablation: whole.exact | .3f`"
         raise ValueError(f"expected {wanted}, got {content!r}")
-    paths = record_paths() if paths is None else paths
-    if found["record"] not in paths:
-        known = ", ".join(sorted(paths))
-        raise ValueError(f"expected a record ({known}), got {found['record']!r}")
-    path = paths[found["record"]]
+    path = record_path(found["record"], book)
     try:
         value = calculate(found["value"], json.loads(path.read_text(encoding="utf-8")))
         text = format(value, found["format"])
