@@ -1,8 +1,8 @@
 """A small Transformer whose every step is a method of its own, so that a mistake can replace one.
 
-It is right. `chapters.mistakes.catalogue` makes it wrong in one place at a time. Its parameters have
-the names and shapes of `lib.transformer.Transformer`, so the parameters of the one can be loaded into
-the other.
+It is right. `catalogue`, beside this file, makes it wrong in one place at a time. Its parameters
+have the names and shapes of `lib.transformer.Transformer`, so the parameters of the one can be
+loaded into the other.
 """
 
 import math

@@ -2,8 +2,8 @@
 
     python experiments/attention_scale.py [--seeds 5]
 
-Trains the look-up of `chapters.attention_layer.rotated_lookup` for 250 steps with each variant of the
-scores, dimension and learning rate, and records the squared error at the end, the mean of the last
+Trains the look-up of the chapter's `rotated_lookup` for 250 steps with each variant of the scores,
+dimension and learning rate, and records the squared error at the end, the mean of the last
 20 steps, in results/attention_scale.json. Four minutes on one core.
 """
 

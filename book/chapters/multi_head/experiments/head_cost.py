@@ -3,8 +3,8 @@
     python experiments/head_cost.py [--seeds 0 1 2 3 4]        (five minutes of one core)
 
 The tasks and models are those of `chapters.multi_head.two_answers`. All models of a task with the
-same network behind the heads have the same number of parameters, but for the rows "wide", whose only
-head has four times the dimension. "square" gives each offer the square of its price too.
+same network behind the heads have the same number of parameters, but for the rows "wide", whose
+only head has four times the dimension. "square" gives each offer the square of its price too.
 """
 
 import argparse
