@@ -59,7 +59,9 @@ PLACE = re.compile(
 )
 FORMULA = re.compile(r"\$([^$]+)\$")
 JUST_NUMBER = re.compile(r"[<>]?\s*[-−+]?\d[\d.,]*(\s%)?")
-PRINTED = re.compile(r"(?<![\w.,])(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?:e[+-]?\d+)?)(\s?%)?")
+PRINTED = re.compile(
+    r"(?<![\w.,])(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?:e[+-]?\d+)?)(\s?%)?"
+)
 
 
 class Said(NamedTuple):

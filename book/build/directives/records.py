@@ -42,7 +42,10 @@ OPERATORS: dict[type, Callable] = {
 
 def record_path(name: str, book: Path = BOOK) -> Path:
     """The file of the record called `name`. Errors: ValueError if there is none."""
-    places = [*book.glob("chapters/*/results/*.json"), *book.parent.glob("benchmarks/results/*.json")]
+    places = [
+        *book.glob("chapters/*/results/*.json"),
+        *book.parent.glob("benchmarks/results/*.json"),
+    ]
     paths = {path.stem: path for path in places}
     if name not in paths:
         raise ValueError(f"expected a record ({', '.join(sorted(paths))}), got {name!r}")
@@ -131,3 +134,7 @@ class Recorded(SphinxRole):
             raise ExtensionError(f"{source}, line {line}: {{rec}}: {error}") from None
         self.env.note_dependency(str(path))
         return [nodes.Text(text)], []
+
+
+def setup(app) -> None:
+    app.add_role("rec", Recorded())
