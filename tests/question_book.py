@@ -153,8 +153,7 @@ def write(folder: Path, **pages: str) -> Path:
         "references.bib",
     ):
         (book / name).symlink_to(BOOK / name)
-    for name in ("terms.yml", "aliases.yml"):
-        (book / name).write_text("{}\n", encoding="utf-8")
+    (book / "aliases.yml").write_text("{}\n", encoding="utf-8")
     (folder / "requirements-colab.txt").symlink_to(ROOT / "requirements-colab.txt")
     nbformat.write(chapter(), book / "03_layer.ipynb")
     nbformat.write(notebook(new_markdown_cell(SELF), code("1", [])), book / "04_self.ipynb")
