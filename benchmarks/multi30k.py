@@ -21,7 +21,6 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
-from lib.checkpoints import load_model
 from lib.data import read_parallel
 from lib.decoding import translate
 from lib.metrics import bleu
@@ -29,6 +28,7 @@ from lib.notebook import best_device
 from measure.experiments import command_line
 from measure.records import write_results
 from train.__main__ import main as train
+from train.checkpoints import load_model
 
 OPTIONS = {
     "source": "de",

@@ -13,7 +13,7 @@ from babel.lists import format_list
 from lib.data import Pair, Vocabulary, tokenise
 from lib.decoding import translate
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 
 BATCH_SIZE = 64
 D_EMBED = 64

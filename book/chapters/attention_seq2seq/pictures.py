@@ -5,7 +5,7 @@ Its caption is their names: "seven three one". The digits are scikit-learn's `lo
 real scans of 8 x 8 pixels that come with that package; a digit of the test is never trained on.
 
 Axes beside those of `lib`: height and width count pixels, digit counts the places in a strip.
-What is not here: colour, photographs, grammar. `chapters.attention_seq2seq.captioning` has the model.
+What is not here: colour, photographs, grammar. `captioning`, beside this file, has the model.
 """
 
 from collections.abc import Iterator

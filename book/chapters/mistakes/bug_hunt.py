@@ -22,8 +22,8 @@ class BugHunt(BookWidget):
 
     Args: matrix, the findings of each property for each mistake, as
         `catalogue.mistake_matrix` gives them; cases, the symptoms of trained models by the name of
-        their mistake, as `symptoms.symptoms` gives them; right, those of a model without a mistake. mode, "hunt" or "matrix"; case, the number of the model that
-        is shown first.
+        their mistake, as `symptoms.symptoms` gives them; right, those of a model without a
+        mistake. mode, "hunt" or "matrix"; case, the number of the model that is shown first.
     Errors: ValueError for a name that is no mistake or not in the matrix, rows of the matrix with
         unequal properties, or symptoms that do not fit.
     """

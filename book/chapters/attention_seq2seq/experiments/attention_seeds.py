@@ -21,12 +21,12 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.attention_seq2seq.interventions import WithMask
-from lib.data import Pair, make_batch
+from lib.data import Pair, endless, make_batch
 from lib.decoding import greedy, translate
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, AttentionState, Encoder, real_positions
-from lib.training import endless, train
+from lib.training import train
 from measure.experiments import command_line, grid
 from tasks.lists import BATCH_SIZE, D_EMBED, EDGES, Sets, freely
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from chapters.distributed.launch import run_workers
-from tests.chapters.distributed.in_workers import measure
+from chapters.distributed.tests.in_workers import measure
 
 
 @pytest.fixture(scope="session")

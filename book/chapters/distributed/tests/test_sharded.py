@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from chapters.distributed.sharded import Held, held, shard
-from tests.chapters.distributed.in_workers import MODELS, STEPS, trained
+from chapters.distributed.tests.in_workers import MODELS, STEPS, trained
 from tests.helpers import assert_close, unchecked
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from chapters.distributed.tensor_parallel import AXES
-from tests.chapters.distributed.in_workers import LAYERS, layer
+from chapters.distributed.tests.in_workers import LAYERS, layer
 from tests.helpers import assert_close
 
 CASES = [

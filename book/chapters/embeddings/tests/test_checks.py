@@ -1,6 +1,6 @@
 """The checks of embeddings and label smoothing: what they show, and answers that are not listed.
 
-What they say of answers stands in tests/notebooks/answers.
+What they say of answers stands in answers.py.
 """
 
 import pytest

@@ -9,9 +9,9 @@ import torch
 
 from chapters.families.checks import check_bert_masking, check_shared_heads, check_split_c_attn
 from checks.framework import CheckFailed
-from tests.paths import ROOT
+from tests.paths import BOOK
 
-RIGHT = runpy.run_path(str(ROOT / "tests" / "notebooks" / "answers" / "14_families.py"))["RIGHT"]
+RIGHT = runpy.run_path(str(BOOK / "chapters" / "families" / "answers.py"))["RIGHT"]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -14,10 +14,10 @@ from chapters.families.families import (
     train_family,
     translate_by_continuing,
 )
+from chapters.families.tests.samples import PAIRS, ROWS, VOCAB
 from lib.data import BOS, EOS, PAD
 from lib.masks import causal_mask
 from lib.transformer import Config, LanguageModel, OneStack
-from tests.chapters.families.samples import PAIRS, ROWS, VOCAB
 from tests.helpers import assert_close, unchecked
 
 CONFIG = Config(len(VOCAB), d_model=12, n_heads=3, d_ff=7, n_layers=2, dropout=0.0, norm="pre",

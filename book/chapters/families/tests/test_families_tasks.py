@@ -11,10 +11,10 @@ from chapters.families.families import (
     joined,
     translate_by_continuing,
 )
+from chapters.families.tests.samples import PAIRS, ROWS, VOCAB
 from lib.data import BOS, EOS, PAD, Pair, make_batch
 from lib.masks import causal_mask
 from lib.transformer import Config, OneStack
-from tests.chapters.families.samples import PAIRS, ROWS, VOCAB
 from tests.helpers import assert_close, unchecked
 
 

@@ -1,4 +1,4 @@
-"""The check of layer norm. What those of exercises say stands in tests/notebooks/answers."""
+"""The check of layer norm. What those of exercises say stands in answers.py."""
 
 import pytest
 import torch

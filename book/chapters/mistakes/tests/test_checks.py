@@ -15,9 +15,9 @@ from chapters.mistakes.checks import (
     check_leak_finder,
 )
 from checks.framework import CheckFailed
-from tests.paths import ROOT
+from tests.paths import BOOK
 
-RIGHT = runpy.run_path(str(ROOT / "tests" / "notebooks" / "answers" / "15_mistakes.py"))["RIGHT"]
+RIGHT = runpy.run_path(str(BOOK / "chapters" / "mistakes" / "answers.py"))["RIGHT"]
 
 
 def test_what_is_fixed_passes():

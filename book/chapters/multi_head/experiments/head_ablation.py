@@ -30,12 +30,12 @@ from chapters.multi_head.ablation import (
     layer_codes,
     mean_shares,
 )
-from lib.checkpoints import load_published
 from lib.data import Batch, make_batch
 from lib.transformer import Transformer
-from lib.translation import translation_pairs
 from measure.experiments import command_line
 from measure.records import write_results
+from tasks.translation import translation_pairs
+from train.checkpoints import load_published
 from widgets.domain import quantise
 
 FOR_MEANS, FOR_ORDER = 2000, 500  # training sentences

@@ -17,13 +17,13 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.multi_head.ablation import head_means
 from chapters.multi_head.experiments.head_ablation import FOR_MEANS, Study, as_it_is
-from lib.checkpoints import load_published
-from lib.data import Batch, Pair, Vocabulary, make_batch
+from lib.data import Batch, Pair, Vocabulary, endless, make_batch
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, train
+from lib.training import cosine, train
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
 from measure.experiments import Run, command_line, grid
+from tasks.translation import translation_pairs
+from train.checkpoints import load_published
 
 STEPS, LR, BATCH_SIZE = 2000, 4e-3, 32  # as scripts/make_checkpoint.py trains
 

@@ -1,6 +1,6 @@
 """The checks of positions: what they show, and modules that are none of the listed answers.
 
-What they say of answers stands in tests/notebooks/answers.
+What they say of answers stands in answers.py.
 """
 
 import pytest

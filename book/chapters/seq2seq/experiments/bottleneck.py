@@ -25,10 +25,10 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.seq2seq.edits import words_right
-from lib.data import EOS, PAD, Pair, make_batch
+from lib.data import EOS, PAD, Pair, endless, make_batch
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
-from lib.training import endless, token_loss, train
+from lib.training import token_loss, train
 from measure.experiments import command_line, grid
 from tasks.lists import (
     BATCH_SIZE,

@@ -15,14 +15,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from lib.data import Pair, Vocabulary
+from lib.data import Pair, Vocabulary, endless
 from lib.decoding import translate
 from lib.metrics import accuracy_by_length
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
-from lib.training import endless, train
-from lib.translation import translation_pairs
+from lib.training import train
 from measure.experiments import command_line, grid
+from tasks.translation import translation_pairs
 
 MODELS = {"last state only": Seq2Seq, "attention": AttentionSeq2Seq}
 BATCH_SIZE = 64

@@ -15,9 +15,9 @@ from chapters.training.checks import (
 )
 from checks.framework import CheckFailed
 from lib.data import PAD
-from tests.paths import ROOT
+from tests.paths import BOOK
 
-GIVEN = runpy.run_path(str(ROOT / "tests" / "notebooks" / "answers" / "11_training.py"))
+GIVEN = runpy.run_path(str(BOOK / "chapters" / "training" / "answers.py"))
 RIGHT = {name: answers[0] for name, answers in GIVEN["RIGHT"].items()}
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from lib.data import Pair, Vocabulary
+from lib.data import Pair, Vocabulary, endless
 from lib.decoding import translate
 from lib.metrics import accuracy_by_length, exact_match
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, train
+from lib.training import cosine, train
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
 from measure.experiments import command_line, grid
+from tasks.translation import translation_pairs
 
 POSITIONS = ("rotary", "sinusoidal", "alibi", "learned")
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128}

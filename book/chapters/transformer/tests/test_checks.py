@@ -1,6 +1,6 @@
 """The checks of assembled Transformers: what they show, and what they leave as it was.
 
-What they say of answers stands in tests/notebooks/answers.
+What they say of answers stands in answers.py.
 """
 
 import pytest

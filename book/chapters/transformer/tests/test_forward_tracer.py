@@ -9,10 +9,10 @@ from build.directives import widgets
 from chapters.attention_seq2seq.alignment_player import AlignmentPlayer
 from chapters.transformer.forward_tracer import ForwardTracer
 from lib.attention import attention_maps
-from lib.checkpoints import load_published
 from lib.data import Pair, Vocabulary, make_batch, tokenise
 from lib.transformer import Config, Transformer
 from tests.widget_samples import packed, traced
+from train.checkpoints import load_published
 from widgets import base
 from widgets.packing import pack_model
 
