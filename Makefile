@@ -200,7 +200,6 @@ bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and
 
 weigh: $(VENV)/browser.stamp book ## what each page costs its reader, and what axe-core finds
 	$(BIN)/python benchmarks/pages.py
-	$(BIN)/python benchmarks/pages.py --axe
 
 engines: book ## open every page in Firefox and WebKit, where they are installed
 	$(BIN)/python scripts/check_engines.py

@@ -1,4 +1,4 @@
-"""The complexity explorer: every number that it shows, against chapters.complexity.costs."""
+"""The complexity explorer: every number that it shows, against measure.costs."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from chapters.complexity.complexity_explorer import (
     RADII,
     ComplexityExplorer,
 )
-from chapters.complexity.costs import (
+from measure.costs import (
     convolution_cost,
     recurrent_cost,
     restricted_cost,
