@@ -28,7 +28,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from engine.replay import Replay
 from tests.browser.fixtures import FLAGS
-from tests.browser.test_engine import BYTES, ENGINE, NAMES, engine_text
+from tests.browser.test_engine import BYTES, ENGINE, engine_text
 
 RESULTS = Path(__file__).resolve().parent / "results" / "engine.json"
 BARS = {"neighbours": 1.0, "translator": 2.0}  # of torch's time
@@ -168,7 +168,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         page = browser.new_page()
         page.goto("about:blank")
-        page.evaluate(f"() => {{ {engine_text()}; Object.assign(window, {{ {NAMES} }}); }}")
+        page.evaluate(f"() => {{ {engine_text()} }}")
         page.evaluate(f"() => {{ window.bytesOf = {BYTES}; }}")
         rows = {name: measure(page, name, *given, rounds) for name, given in models.items()}
         browser.close()

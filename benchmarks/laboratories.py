@@ -24,9 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from playwright.sync_api import Browser, sync_playwright
 
-from engine.text import FOLDER, SCRIPTS, kernels
+from engine.text import FOLDER, kernels
 from measure.records import write_results
 from tests.browser.fixtures import FLAGS
+from widgets import joiner
 
 PROBES = 80  # of a run, closer together at its start, as in worker.js
 LAST = 20  # steps whose mean loss counts
@@ -89,8 +90,8 @@ SETTINGS = (
 )
 RUN = """async ([wasm, task, settings, seed, probes]) => {
   const bytes = wasm && Uint8Array.from(atob(wasm), (c) => c.charCodeAt(0)).buffer;
-  const engine = await makeEngine({ wasm: bytes });
-  const run = trainer.makeRun({ engine, task, settings, seed });
+  const engine = await $tensors.makeEngine({ wasm: bytes });
+  const run = $trainer.makeRun({ engine, task, settings, seed });
   const due = new Set(Array.from({ length: probes + 1 }, (_, k) =>
     Math.round(run.steps * (k / probes) ** 1.5)));
   const losses = [];
@@ -117,8 +118,7 @@ def measure(browser: Browser, setting: Setting, seed: int, wasm: str | None) -> 
         return next(m["value"] for m in metrics if m["name"] == "ThreadTime")
 
     before = worked()
-    scripts = [FOLDER.parent / "math.js", *(FOLDER / f"{name}.js" for name in SCRIPTS[:-1])]
-    page.add_script_tag(content="".join(path.read_text(encoding="utf-8") for path in scripts))
+    page.add_script_tag(content=joiner.join(FOLDER / "trainer.js"))
     settings = START[setting.task] | dict(setting.changes)
     found = page.evaluate(RUN, [wasm, setting.task, settings, seed, PROBES])
     seconds = worked() - before

@@ -1,4 +1,9 @@
 // Every shared part once: what the widgets of the book are made of, for the tests and for the eye.
+import * as chart from "../../book/widgets/js/chart.js";
+import * as controls from "../../book/widgets/js/controls.js";
+import * as math from "../../book/widgets/js/math.js";
+import * as ui from "../../book/widgets/js/ui.js";
+
 export default {
   render({ model, el }) {
     return ui.widget({ model, el, title: "Gallery", lead: "Every shared part once." }, (w) => {

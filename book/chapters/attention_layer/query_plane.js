@@ -1,5 +1,9 @@
 // A query among keys in the plane. Its scores are the keys' projections on its direction, times its
 // length; and the output, a weighted mean, stays within the convex hull of the values.
+import * as controls from "../../widgets/js/controls.js";
+import * as math from "../../widgets/js/math.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const SIDE = 320; // of a plane, in its own units
 const ROOM = 0.45; // beyond the limit, for points at the edge
 const STEP = 0.1; // every move ends on this grid, so that numbers can be checked by hand
@@ -35,7 +39,7 @@ const vectors = (count, limit) => (value) => {
 };
 
 /** One query's look-up, step by step; a query of length 0 has no direction to project on. */
-function lookUp(query, key, value, divisor) {
+export function lookUp(query, key, value, divisor) {
   const length = Math.hypot(...query);
   const products = key.map((row) => math.dot(query, row));
   const found = math.attention([query], key, value, { scale: 1 / divisor });
@@ -51,7 +55,7 @@ function lookUp(query, key, value, divisor) {
 }
 
 /** The corners of the convex hull, all around. */
-function hull(points) {
+export function hull(points) {
   const turn = (o, a, b) => (a[0] - o[0]) * (b[1] - o[1]) - (a[1] - o[1]) * (b[0] - o[0]);
   const half = (row) => {
     const held = [];

@@ -1,5 +1,10 @@
 // Who may attend to whom: a mask made of rules and of single cells, which inputs each output then
 // depends on, and how others would write the same mask.
+import * as controls from "../../widgets/js/controls.js";
+import * as grid from "../../widgets/js/grid.js";
+import * as math from "../../widgets/js/math.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const FEW = 12; // positions of which all are named; of more, runs of positions
 const FORMS = [
   ["This book, F.scaled_dot_product_attention", "True = may attend", "sdpa_mask(mask)",

@@ -1,4 +1,9 @@
 // Positions: what a scheme gives to each position, scores by offset, and the shift M_k as a turn.
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as math from "../../widgets/js/math.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const NAMES = { sinusoidal: "Sinusoidal", learned: "Learned", rotary: "Rotary", alibi: "ALiBi" };
 const WHAT = {
   sinusoidal: "What is added to the embedding at each position.",
@@ -8,7 +13,7 @@ const WHAT = {
 };
 
 /** What the scheme makes of each position: (time x d_model); of ALiBi, the bias (query x key). */
-function table({ scheme, d_model: d, length, base, head }, nHeads) {
+export function table({ scheme, d_model: d, length, base, head }, nHeads) {
   if (scheme === "sinusoidal") return math.sinusoidal(length, d, base);
   if (scheme === "learned") {
     const draw = math.normal(8);
@@ -24,7 +29,7 @@ function table({ scheme, d_model: d, length, base, head }, nHeads) {
 }
 
 /** M_k times a row: each pair (sin, cos) turns by k times its rate; of rotary, the other way. */
-function shifted(row, k, base, scheme = "sinusoidal") {
+export function shifted(row, k, base, scheme = "sinusoidal") {
   const sign = scheme === "rotary" ? -1 : 1;
   return row.map((value, i) => {
     const angle = sign * k * base ** (-(i - (i % 2)) / row.length);
@@ -34,10 +39,10 @@ function shifted(row, k, base, scheme = "sinusoidal") {
 }
 
 /** The dot products of one position with all, as points (offset, product). */
-const products = (rows, p) => rows.map((row, j) => [j - p, math.dot(rows[p], row)]);
+export const products = (rows, p) => rows.map((row, j) => [j - p, math.dot(rows[p], row)]);
 
 /** 256 colours from `low` over `middle` to `high`, as pixels of a canvas. */
-function palette(low, middle, high) {
+export function palette(low, middle, high) {
   const bytes = Array.from({ length: 256 }, (_, i) => {
     const share = Math.abs(i / 127.5 - 1);
     const end = i < 128 ? low : high;
