@@ -103,7 +103,10 @@ export function list({ words, measure, on }) {
 
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** Calls each in a task and, where frames come, a frame of its own, so that the page stays free. */
+/**
+ * Calls each in a task and, where frames come, a frame of its own, so that the page stays free.
+ * @param {(() => void)[]} calls
+ */
 export function inFrames([first, ...rest]) {
   if (!first) return;
   const frame = new Promise((come) => { requestAnimationFrame(come); });

@@ -2,7 +2,8 @@
 // from the kernel of a notebook, when a reader first asks for it, and once for a page.
 import * as ui from "../widgets/js/ui.js";
 
-const here = document.currentScript?.src; // in a page; a notebook's module has no address
+const script = /** @type {HTMLScriptElement | null} */ (document.currentScript);
+const here = script?.src; // in a page; a notebook's module has no address
 const PATIENCE = 20_000; // milliseconds that a kernel may take
 let [engine, questions] = [null, 0];
 
@@ -24,7 +25,14 @@ const fromPage = () => new Promise((resolve, reject) => {
   document.head.append(script);
 });
 
-/** Sends the kernel a message and waits for its answer, which has the same number and this key. */
+/**
+ * Sends the kernel a message and waits for its answer, which has the same number and this key.
+ * @param {any} model
+ * @param {Record<string, any>} message
+ * @param {string} key
+ * @param {{ buffers?: ArrayBuffer[], patience?: number }} options
+ * @returns {Promise<{ answer: any, buffers: DataView[] }>}
+ */
 export function ask(model, message, key, { buffers, patience = PATIENCE } = {}) {
   return new Promise((resolve, reject) => {
     const id = questions += 1;

@@ -8,7 +8,10 @@ const MULTIPLE = "expected d_model to be a multiple of n_heads, got";
 /** Where a layer stands in its model: makes parameters under torch's names for them. */
 export class Scope {
   constructor(engine, random, name = "", lists = { parameters: [], attention: [] }) {
-    Object.assign(this, { engine, random, name, lists });
+    this.engine = engine;
+    this.random = random;
+    this.name = name;
+    this.lists = lists;
   }
 
   in(name) {
@@ -48,7 +51,8 @@ export class Linear {
 /** A row of the matrix for each token, times sqrt(d_model); std: of what comes out. */
 export class Embedding {
   constructor(scope, vocab, d_model, { std = 1, scale = Math.sqrt(d_model) } = {}) {
-    Object.assign(this, { engine: scope.engine, scale });
+    this.engine = scope.engine;
+    this.scale = scale;
     this.weight = scope.normal("weight", [vocab, d_model], std / scale);
   }
 
@@ -133,7 +137,8 @@ class Rotary extends Positions {
     super();
     const d_k = d_model / n_heads;
     if (d_k % 2) throw new Error(`expected an even d_k for rotary positions, got ${d_k}`);
-    Object.assign(this, { engine: scope.engine, n_heads });
+    this.engine = scope.engine;
+    this.n_heads = n_heads;
   }
 
   rotate(x) {
@@ -165,7 +170,9 @@ const SCHEMES = new Map(Object.entries({
 export class MultiHeadAttention {
   constructor(scope, d_model, n_heads, { d_k = d_model / n_heads, positions = null } = {}) {
     if (d_k % 1) throw new Error(`${MULTIPLE} d_model=${d_model} and n_heads=${n_heads}`);
-    Object.assign(this, { engine: scope.engine, n_heads, weights: null });
+    this.engine = scope.engine;
+    this.n_heads = n_heads;
+    this.weights = null;
     this.positions = positions ?? new Positions();
     const inside = n_heads * d_k;
     this.w_q = new Linear(scope.in("w_q"), d_model, inside, { xavier: true });

@@ -147,7 +147,7 @@ function order({ positions, causal, n_layers, n_heads, d_model, lr }, random) {
   const pairOf = (sentence) =>
     ({ input: wordsIn(sentence).map((word) => number.get(word)), answer: parts });
   // Both orders of the same words are held out, or none: else the model could have seen one.
-  const isTested = ([sentence]) => isHeldOut(sentence, 4);
+  const isTested = (group) => isHeldOut(group[0], 4);
   const trained = groups.filter((group) => !isTested(group)).flat().map(pairOf);
   const tested = random.shuffle(groups.filter(isTested)).flat().map(pairOf);
   const known = `${listed(NOUNS)}; ${listed(VERBS)}`;

@@ -64,7 +64,10 @@ class Buffer {
 /** A shape, and two places in memory: of its numbers, and of their gradients or null. */
 class Tensor {
   constructor(memory, shape, at, gradAt) {
-    Object.assign(this, { memory, shape, at, gradAt });
+    this.memory = memory;
+    this.shape = shape;
+    this.at = at;
+    this.gradAt = gradAt;
     this.width = shape[shape.length - 1];
     this.size = shape.reduce((product, n) => product * n, 1);
     this.rows = this.size / this.width;
@@ -83,7 +86,9 @@ const gradients = (tensor) => matrix(tensor.gradAt, tensor.width);
 
 class Engine {
   constructor({ path, kernels, memory }) {
-    Object.assign(this, { path, kernels, memory });
+    this.path = path;
+    this.kernels = kernels;
+    this.memory = memory;
     this.tape = [];
     this.recording = false;
   }
@@ -324,12 +329,13 @@ class Engine {
 /**
  * An engine on the bytes of kernels.wasm, or on the plain kernels where there are none, or where
  * the browser cannot compile them. engine.path says which: "wasm" or "plain".
+ * @param {{ wasm?: ArrayBuffer | null }} options
  */
 export async function makeEngine({ wasm = null } = {}) {
   if (wasm && typeof WebAssembly !== "undefined") {
     try {
       const { instance } = await WebAssembly.instantiate(wasm, { math: { log: Math.log } });
-      const { memory, __heap_base: start, ...kernels } = instance.exports;
+      const { memory, __heap_base: start, ...kernels } = /** @type {any} */ (instance.exports);
       return new Engine({ path: "wasm", kernels, memory: new Memory(memory, start.value) });
     } catch (error) {
       // No SIMD, or a page whose policy forbids to compile.

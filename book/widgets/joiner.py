@@ -1,9 +1,9 @@
-"""Joins ES modules into one text, which needs no imports: for a notebook, a page and a worker.
+"""Makes one text without imports of ES modules: for a notebook, a page and a worker.
 
 The scripts of the book are ES modules, so that every tool can follow them. None of them is loaded
 as one: a published page may be opened from a file, from which a browser imports nothing, and
-anywidget takes a single text. So the modules that an entry imports are put one after the other,
-each in a function of its own, which keeps its names to itself and returns what it exports:
+anywidget takes a single text. So the modules that an entry imports are put in the order in which they
+need each other, each in a function of its own, which keeps its names to itself and returns what it exports:
 
     const $ui = (() => {
     ...
@@ -71,7 +71,7 @@ class Module:
 
 
 def name_of(path: Path) -> str:
-    """Under which the joined text knows what a module exports."""
+    """Under which the text that `join` makes knows what a module exports."""
     return "$" + path.stem.replace("-", "_")
 
 
@@ -160,7 +160,7 @@ def styles(entry: Path, given: Collection[Path] = ()) -> str:
 
 
 def default_of(entry: Path) -> str:
-    """The expression for the default of an entry, once its modules are joined.
+    """The expression for the default of an entry, after the text of its modules.
 
     Errors: ValueError for an entry without one.
     """

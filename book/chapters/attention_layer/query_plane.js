@@ -27,7 +27,7 @@ function short(value) {
 function numbers(value, count, limit) {
   const parts = String(value).split(",");
   const fit = parts.length === count
-    && parts.every((part) => part.trim() !== "" && Math.abs(part) <= limit);
+    && parts.every((part) => part.trim() !== "" && Math.abs(Number(part)) <= limit);
   return fit ? parts.map(Number) : undefined;
 }
 
@@ -119,8 +119,10 @@ function plane(label, limit) {
   /**
    * A point that can be moved, by pointer and by arrow keys. Its name is for those who cannot see
    * it; `mark` is drawn at it; `onActive` hears whether the reader points at it or has its focus.
+   * @param {{ name: string, text: string, kind: string, mark?: any, onMove: (place: number[]) => void,
+   *   onActive?: (is: boolean) => void }} options
    */
-  function handle({ name, text, kind, mark, onMove, onActive = () => {} }) {
+  function handle({ name, text, kind, mark, onMove, onActive = () => undefined }) {
     const label = ui.h("text", { class: "qp-name", text, "text-anchor": "middle" });
     const where = ui.h("text", { class: "qp-where", "text-anchor": "middle" });
     let held = [0, 0];

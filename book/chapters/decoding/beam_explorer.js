@@ -88,7 +88,7 @@ function layout(tree, status) {
   let row = 0;
   const visit = (nodes, column, above) => nodes.filter((node) => status.has(node))
     .forEach((node, i) => {
-      row += i > 0;
+      if (i > 0) row += 1;
       places.push({ node, row, column, up: column ? row - above : 0 });
       visit(tree.children[node], column + 1, row);
     });

@@ -181,10 +181,12 @@ export default {
       w.draw((state) => {
         const self = state.kind === "self";
         const [n, m] = [state.n_queries, nKeys()];
-        for (const [{ element, input }, shown] of [[keys, !self],
-          [length, state.padding === "sequence"], [lengths, state.padding === "queries"]]) {
+        const show = ({ element, input }, shown) => {
           for (const node of [element, input]) node.hidden = !shown;
-        }
+        };
+        show(keys, !self);
+        show(length, state.padding === "sequence");
+        show(lengths, state.padding === "queries");
         queries.element.querySelector("label").textContent = self ? "Tokens" : "Queries";
         for (const slider of [length, radius]) slider.limits(0, m);
 

@@ -61,12 +61,14 @@ export const listed = (words) => (words.length < 2 ? words.join("")
 /** What has become less, more, or stayed, from one block to another, as the end of a sentence. */
 export function effect(before, after, subject) {
   const experts = before.active < before.parameters || after.active < after.parameters;
+  /** @type {[string, string, (value: number) => string][]} */
   const measures = [
     ["parameters", "the parameters", (value) => `${brief(value)} parameters`],
-    experts && ["active", "the active parameters", (value) => `${brief(value)} active parameters`],
+    ...(experts ? [/** @type {[string, string, (value: number) => string]} */ (
+      ["active", "the active parameters", (value) => `${brief(value)} active parameters`])] : []),
     ["cache", "the cache", (value) => `${bytes(value)} of cache`],
     ["flops", "the FLOPs", (value) => `${brief(value)} FLOPs per token`],
-  ].filter(Boolean);
+  ];
   const named = (sign) => measures.filter(([key]) => Math.sign(after[key] - before[key]) === sign)
     .map(([key, , text]) =>
       `${text(Math.abs(after[key] - before[key]))} (${ratio(before[key], after[key])})`);
@@ -167,10 +169,11 @@ export default {
       const trouble = ui.h("p", { class: "bw-note bw-problem" });
 
       const figures = [
-        ["parameters", "Parameters", brief, ""],
-        ["cache", "Key-value cache of one text, 16-bit numbers", bytes, "\u00a0bytes"],
-        ["flops", "FLOPs per token", brief, ""],
-      ].map(([key, label, format, unit]) => {
+        { key: "parameters", label: "Parameters", format: brief, unit: "" },
+        { key: "cache", label: "Key-value cache of one text, 16-bit numbers", format: bytes,
+          unit: "\u00a0bytes" },
+        { key: "flops", label: "FLOPs per token", format: brief, unit: "" },
+      ].map(({ key, label, format, unit }) => {
         const whole = ui.h("span", { class: "bw-value" });
         const bars = chart.bars({ label, format });
         const element = ui.h("div", { class: "bw-part" },

@@ -58,6 +58,7 @@ const count = (value) => Math.round(value).toLocaleString("en-GB").replaceAll(",
 const flops = (value) => (value < 1e6 ? `${(value / 1e3).toFixed(1)} k`
   : value < 1e9 ? `${(value / 1e6).toFixed(1)} M` : `${(value / 1e9).toFixed(2)} G`);
 
+/** @returns {[string, string, number[]][]} */
 function steps({ d_model: d, n_heads: h, time: n }, dk) {
   return [
     ["Input", "X", [n, d]],

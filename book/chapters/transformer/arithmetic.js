@@ -85,6 +85,7 @@ export function taken({ kind }, { norm, positions }) {
  * there is no model, or { stage, config, vectors, queries, keys, heads, head, i, j, open }, with
  * the tokens of queries and keys; without j the reader is asked to choose a cell, without a
  * configuration to load the model.
+ * @param {any} own
  */
 export function panel({ size, load }) {
   const body = ui.h("div", { class: "ft-behind", tabindex: -1, role: "group",

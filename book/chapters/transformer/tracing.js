@@ -24,6 +24,9 @@ function likeliest(logits, tokens, k) {
  * say, the words of a translation, which then takes the place of the model's own.
  * Returns one of the tracer's sentences: { source, read, said, maps, lengths, changes, guesses },
  * and beside them vectors: for each attention layer its { queries, keys }, see transformer.js.
+ * @param {any} model
+ * @param {string[]} words
+ * @param {{ stages: any[], longest: number, k?: number, say?: string[] }} options
  */
 export function trace(model, words, { stages, longest, k = 5, say }) {
   const maps = {};

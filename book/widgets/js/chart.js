@@ -30,6 +30,8 @@ const RAMP = Array.from({ length: STEPS + 1 }, (_, k) =>
  * A value that is null stands for "may not attend" and is hatched.
  * Returns { element, update(values, { rows, columns, max }), outline(row, column) }, with the
  * names of rows and columns.
+ * @param {{ caption: string, rowTitle?: string, columnTitle?: string, digits?: number,
+ *   numbers?: boolean, most?: number, max?: number, onRead?: any, onPick?: any }} options
  */
 export function heatMap({ caption, rowTitle = "query", columnTitle = "key", digits = 2,
   numbers = false, most = numbers ? 10 : 32, max = 1, onRead, onPick }) {
@@ -149,6 +151,8 @@ function ticksOf(axis, count) {
  * `pale` lines, each a list of points, and an `edge`, { x, text }: what lies right of it is other.
  * Returns { element, update([{ name, points: [[x, y]], spread }],
  * { x, y, description, pale, edge, at }), mark(x) }: `at` is marked, as by `mark`.
+ * @param {{ title: string, description?: string, x: any, y: any, height?: number,
+ *   points?: boolean }} options
  */
 export function lines({ title, description = "", x, y, height = 240, points: withMarks }) {
   const svg = h("svg", { role: "img", class: "bw-lines" });

@@ -101,7 +101,11 @@ export function own(w, { engine, number, work }) {
     fitting.replaceChildren();
     mark(null);
   }
-  /** The note under the line: a problem, with what to try instead, or how the line was read. */
+  /**
+   * The note under the line: a problem, with what to try instead, or how the line was read.
+   * @param {string | null} problem
+   * @param {{ offer?: string, found?: any }} more
+   */
   function mark(problem, { offer, found } = {}) {
     if (problem) input.setAttribute("aria-invalid", "true");
     else input.removeAttribute("aria-invalid");
@@ -115,7 +119,10 @@ export function own(w, { engine, number, work }) {
     instead.replaceChildren(...(offer ? ["This works: ",
       ui.button(offer, () => { write(offer); send(); input.focus(); })] : []));
   }
-  /** Says what is wrong, and takes away what was shown; the line stays as it was typed. */
+  /**
+   * Says what is wrong, and takes away what was shown; the line stays as it was typed.
+   * @param {{ message: string, offer?: string }} problem
+   */
   function refuse({ message, offer }) {
     held = null;
     shown = "";

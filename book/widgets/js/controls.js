@@ -42,6 +42,13 @@ export function draggable(node, move) {
   }
 }
 
+/**
+ * @param {any} w
+ * @param {string} key
+ * @param {string} label
+ * @param {any} input
+ * @param {{ value?: any, note?: any }} more
+ */
 function field(w, key, label, input, { value, note } = {}) {
   input.id = freshId();
   input.dataset.key = key;
@@ -53,6 +60,9 @@ function field(w, key, label, input, { value, note } = {}) {
 /**
  * A slider for a number, over all that the state's key may be: a range, or a list to move along.
  * Options: label, step, format(value) -> text. `limits(min, max)` changes its range later.
+ * @param {any} w
+ * @param {string} key
+ * @param {{ label: string, step?: number, format?: (value: any) => string }} options
  */
 export function slider(w, key, { label, step = 1, format = String }) {
   const { values, min = 0, max = values?.length - 1 } = w.keys[key];
@@ -115,6 +125,10 @@ export function toggle(w, key, { label }) {
  * A line that the reader types. Options: label, hint, parse(text) -> value for the state.
  * `parse` throws an Error whose message says what was expected; it is shown under the field, and
  * the state keeps the last good value.
+ * @param {any} w
+ * @param {string} key
+ * @param {{ label: string, hint?: string, parse?: (text: string) => any,
+ *   format?: (value: any) => string }} options
  */
 export function text(w, key, { label, hint, parse = String, format = String }) {
   const note = h("p", { class: "bw-note", id: freshId(), "aria-live": "polite", text: hint });

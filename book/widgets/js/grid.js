@@ -8,6 +8,7 @@ import * as walk from "./walk.js";
  * for cells to walk through onRead, onMove, onPick (see `walk`).
  * Returns { element, update({ rows, columns, fill }), outline(row, column) }; fill(td, i, j)
  * writes a cell.
+ * @param {Record<string, any>} options
  */
 function table({ caption, look, blank, ...on }) {
   const walkable = Object.values(on).some(Boolean);
@@ -80,6 +81,7 @@ function table({ caption, look, blank, ...on }) {
  * A matrix of any size: a table while no side is longer than `most`, then one picture. Options
  * beside those of both: rowTitle, columnTitle, and scale (nodes for the caption of the table).
  * Returns { element, update(map), outline(row, column) }: the map has what both need.
+ * @param {Record<string, any>} options
  */
 export function map({ most, rowTitle, columnTitle, scale, ...options }) {
   const { look, blank, ...shared } = options;
@@ -150,6 +152,7 @@ function tile({ ground, mark }) {
  * kinds: { name: { look, sign, words, ground, mark } }, what a cell may be: its class, sign and
  * words in a table; in a picture a ground (none is hatched) and a mark ("corner" or "ring").
  * Returns { element, update(matrix of names, rows, columns, row) }.
+ * @param {Record<string, any>} options
  */
 export function cells({ kinds, onMove, onPick, ...options }) {
   const walkable = onMove || onPick;

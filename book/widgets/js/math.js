@@ -106,7 +106,7 @@ export function combineMasks(first, ...others) {
 export function influence(mask, layers = 1) {
   const n = mask.length;
   need(mask.every((row) => row.length === n), `as many keys as queries`, size(mask));
-  let reach = mask.map((_, i) => Uint8Array.from(mask, (__, j) => i === j));
+  let reach = mask.map((_, i) => Uint8Array.from(mask, (__, j) => Number(i === j)));
   let kinds = mask.map((_, i) => i); // positions of one kind hold the same vector; -1 if it is 0
   const seen = mask.map((row) => row.flatMap((open, j) => (open ? [j] : [])));
   for (let layer = 0; layer < layers; layer += 1) {
@@ -135,6 +135,10 @@ export function influence(mask, layers = 1) {
  * Scaled dot-product attention: softmax(Q K^T scale) V.
  * Q is (query x d_k), K (key x d_k), V (key x d_v), the mask (query x key).
  * The scale is 1 / sqrt(d_k) unless given. Returns scores, weights and output.
+ * @param {number[][]} query
+ * @param {number[][]} key
+ * @param {number[][]} value
+ * @param {{ mask?: boolean[][], scale?: number }} options
  */
 export function attention(query, key, value, { mask, scale } = {}) {
   need(key.length === value.length, `one value for each key (${key.length})`, value.length);
@@ -146,7 +150,11 @@ export function attention(query, key, value, { mask, scale } = {}) {
   return { scores, weights, output: matmul(weights, value) };
 }
 
-/** Layer norm of one row: mean 0 and variance 1, then gain and bias for each feature. */
+/**
+ * Layer norm of one row: mean 0 and variance 1, then gain and bias for each feature.
+ * @param {number[]} row
+ * @param {{ gain?: number[], bias?: number[], eps?: number }} options
+ */
 export function layerNorm(row, { gain, bias, eps = 1e-5 } = {}) {
   const mean = row.reduce((sum, value) => sum + value, 0) / row.length;
   const variance = row.reduce((sum, value) => sum + (value - mean) ** 2, 0) / row.length;

@@ -46,6 +46,7 @@ function ticks(names, kind) {
  * Returns { element, legend, update(map), outline(row, column) }, with map as { rows, columns }
  * (names), describe(i, j) -> text, colours (CSS), side (pixels of a cell), paint(pixels, width,
  * colours), and a legend: [[text, paint]] for one cell each.
+ * @param {Record<string, any>} options
  */
 export function map({ caption, ...on }) {
   const canvas = h("canvas", { "aria-hidden": "true" });

@@ -109,6 +109,7 @@ export function build({ header, data }) {
   const affine = (name) => ({ weight: get(`${name}.weight`), bias: get(`${name}.bias`) });
   const norm = (name) => (get(`${name}.gain`)
     ? { gain: get(`${name}.gain`), bias: get(`${name}.bias`) } : null);
+  /** @returns {any} a sub-layer: its name, its norm, and its projections by their names */
   const part = (name, names) => ({ name, norm: norm(`${name}.norm`),
     ...Object.fromEntries(names.map((n) => [n, affine(`${name}.sublayer.${n}`)])) });
   const layers = (stack) => Array.from({ length: config.n_layers }, (_, n) => {
@@ -168,8 +169,9 @@ export function build({ header, data }) {
     note(`${stack}.norm`, null, after);
     return after;
   };
-  const project = (x) => linear({ weight: get("projection.weight") }, x);
+  const project = (x) => linear({ weight: get("projection.weight"), bias: undefined }, x);
   const empty = () => ({ keys: [], values: [] });
+  /** @type {(...given: any[]) => void} */
   const ignore = () => {};
 
   return {
@@ -217,6 +219,10 @@ export function build({ header, data }) {
  * The likeliest token at each step, until the end or `longest` tokens; EOS counts. Options: the
  * model's hooks, and choose(logits, n), which takes the next token in its stead, after n of them.
  * They come one by one, so that other work can be done between two of them.
+ * @param {any} model
+ * @param {number[]} ids
+ * @param {number} longest
+ * @param {Record<string, any>} options
  */
 export function* tokens(model, ids, longest, { choose = math.argmax, ...hooks } = {}) {
   const state = model.start([...ids, EOS], hooks);
@@ -226,4 +232,6 @@ export function* tokens(model, ids, longest, { choose = math.argmax, ...hooks } 
     yield token;
   }
 }
-export const greedy = (...given) => [...tokens(...given)];
+/** All of them. */
+export const greedy = (model, ids, longest, options = {}) =>
+  [...tokens(model, ids, longest, options)];

@@ -110,7 +110,7 @@ function distance(a, b) {
     const above = row;
     row = [i];
     for (let j = 1; j <= b.length; j += 1) {
-      row[j] = Math.min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] !== b[j - 1]));
+      row[j] = Math.min(above[j] + 1, row[j - 1] + 1, above[j - 1] + Number(a[i - 1] !== b[j - 1]));
     }
   }
   return row[b.length];

@@ -8,6 +8,10 @@ export const freshId = () => `bw-${Math.random().toString(36).slice(2, 10)}`;
 /**
  * An element. Attributes by name; `text` becomes its text, a function listens to the event of
  * that name, `--name` sets a style property; false, null and undefined are left out.
+ * @param {string} tag
+ * @param {Record<string, any>} attributes
+ * @param {...any} children
+ * @returns {any} of the kind that the tag says
  */
 export function h(tag, attributes = {}, ...children) {
   const node = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag)
@@ -70,8 +74,16 @@ export function widget({ model, el, title, lead }, build) {
 
 export class Widget {
   constructor(model, el, title, lead) {
-    Object.assign(this, { model, el, keys: {}, initial: {}, drawn: [], resets: [], closed: [],
-      due: false });
+    this.model = model;
+    this.el = el;
+    this.due = false;
+    /** @type {Record<string, any>} what each key of the state may be */
+    this.keys = {};
+    /** @type {Record<string, any>} the state that the widget began with */
+    this.initial = {};
+    this.drawn = [];
+    this.resets = [];
+    this.closed = [];
     this.prefix = `${el.dataset.widget}.`; // of this widget's settings in an address
     this.body = h("div", { class: "bw-body" });
     this.status = h("div", { class: "bw-hidden", role: "status" });
@@ -239,7 +251,12 @@ export class Widget {
   }
 }
 
-/** A button. Options: primary, quiet, label (where the text alone does not say enough). */
+/**
+ * A button. Options: primary, quiet, label (where the text alone does not say enough).
+ * @param {string} text
+ * @param {(event: any) => any} onClick
+ * @param {{ primary?: boolean, quiet?: boolean, label?: string }} options
+ */
 export function button(text, onClick, { primary, quiet, label } = {}) {
   const kind = primary ? " bw-primary" : quiet ? " bw-quiet" : "";
   return h("button", { type: "button", class: `bw-button${kind}`, "aria-label": label, text,

@@ -6,7 +6,12 @@ const PAGE = 8; // rows that Page Up and Page Down move
 const within = (place, size) =>
   place.map((k, axis) => Math.max(0, Math.min(size[axis] - 1, k)));
 
-/** Where a key leads from a place, or undefined. */
+/**
+ * Where a key leads from a place, or undefined.
+ * @param {KeyboardEvent} event
+ * @param {number[]} place
+ * @param {number[]} size
+ */
 function target({ key, ctrlKey, metaKey }, [i, j], [rows, columns]) {
   const far = ctrlKey || metaKey;
   return {
@@ -23,6 +28,8 @@ function target({ key, ctrlKey, metaKey }, [i, j], [rows, columns]) {
  * onRead(i, j, byKey) when the pointer or the focus is on a cell, onRead() when it is on none;
  * onMove(i, j) when the focus comes; onPick(i, j) for a click, Space and Enter.
  * Returns { home(i, j), refresh() }: home is where Escape leads, and where the Tab key arrives.
+ * @param {any} element
+ * @param {Record<string, any>} options
  */
 export function through(element, { size, stand, placeOf, onRead, onMove, onPick }) {
   let at = [0, 0];

@@ -3,7 +3,8 @@
 import * as transformer from "./transformer.js";
 import * as ui from "./ui.js";
 
-const here = document.currentScript?.src; // in a page; a notebook's module has no address
+const script = /** @type {HTMLScriptElement | null} */ (document.currentScript);
+const here = script?.src; // in a page; a notebook's module has no address
 const PATIENCE = 20_000; // milliseconds that a kernel may take
 const loaded = new Map();
 
