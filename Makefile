@@ -49,6 +49,12 @@ $(VENV)/browser.stamp: $(VENV)/test.stamp scripts/install_browser.sh
 	@bash scripts/install_browser.sh $(BIN)/python
 	@touch $@
 
+# What checks the scripts. Node is the one thing here that pip cannot install.
+$(VENV)/js.stamp: requirements/js/package-lock.json requirements/js/.npmrc | $(BIN)/python
+	@command -v npm > /dev/null || { echo "make lint checks the scripts with node 20.19 or newer: install it (Debian's packages nodejs and npm)"; exit 1; }
+	cd requirements/js && npm ci --ignore-scripts --no-progress --loglevel=error
+	@touch $@
+
 $(VENV)/pdf.stamp: $(LOCKS)/book.txt $(LOCKS)/pdf.txt scripts/install_browser.sh | $(BIN)/python
 	$(LOCKED) pdf
 	@bash scripts/install_browser.sh $(BIN)/python
@@ -129,14 +135,14 @@ test-all: test ## every test, as each night and before a release (about three qu
 check: setup-test ## all of one chapter, in two or three minutes: make check CHAPTER=multi_head
 	@PYTHONPATH=book:. $(BIN)/python -m scripts.check_chapter $(CHAPTER)
 
-lint: $(VENV)/test.stamp ## style, types, spelling, workflow files: what .pre-commit-config.yaml lists
+lint: $(VENV)/test.stamp $(VENV)/js.stamp ## style, types, spelling, workflow files: what .pre-commit-config.yaml lists
 	$(BIN)/pre-commit run --all-files
 
 format: $(VENV)/test.stamp ## put the code in form, and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-hooks: $(VENV)/test.stamp ## let git run the same checks before each commit
+hooks: $(VENV)/test.stamp $(VENV)/js.stamp ## let git run the same checks before each commit
 	$(BIN)/pre-commit install
 
 unit notebooks: export OMP_NUM_THREADS = $(THREADS)

@@ -13,7 +13,6 @@ from lib.data import Pair, Vocabulary, make_batch, tokenise
 from lib.transformer import Config, Transformer
 from tests.widget_samples import packed, traced
 from train.checkpoints import load_published
-from widgets import base
 from widgets.packing import pack_model
 
 TEXTS = ("six seconds ago", "ninety seven colombian pesos")
@@ -195,12 +194,11 @@ def test_what_is_offered_to_try_must_be_known_words(ready):
 
 
 def test_only_its_own_scripts_hold_the_model():
-    assert widgets.PARTS == base.PARTS
     folders = widgets.widgets()
     other = widgets.widget_script("alignment_player", folders["alignment_player"])
     script = widgets.widget_script("forward_tracer", folders["forward_tracer"])
     for part in ("transformer", "tracing", "weights", "composer"):
-        declared = f"const {part} = (() => {{"
+        declared = f"const ${part} = (() => {{"
         assert script.count(declared) == str(ForwardTracer._esm).count(declared) == 1
         assert declared not in other
         assert declared not in str(AlignmentPlayer._esm)
