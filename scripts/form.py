@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from markdown_it.token import Token
 
-from build.readers.myst import PARSER, Fence, directive
+from build.source.myst import PARSER, Fence, directive
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -12,8 +12,6 @@ import pytest
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-from build.pages.places import Places, UnknownMarkup, figure_of
-from build.readers.myst import PARSER, directive
 from build.readers.reader import (
     BRANCH,
     NO_ANSWER,
@@ -22,6 +20,8 @@ from build.readers.reader import (
     reader_notebook,
     reader_text,
 )
+from build.source.myst import PARSER, directive
+from build.source.places import Places, UnknownMarkup, figure_of
 from scripts import reader_notebooks
 from tests.notebooks.guards import code_cells, tags
 from tests.paths import BOOK, ROOT
