@@ -27,7 +27,7 @@ import groups
 import peers
 
 from chapters.complexity.layers import windowed_attention
-from lib.attention import scaled_dot_product_attention
+from lib.attention import attention_weights, scaled_dot_product_attention
 from measure.observed import fit_power, peak_bytes
 
 
@@ -78,7 +78,7 @@ def memory(lengths: Sequence[int] = (256, 1024, 2048)) -> None:
     for n in lengths:
         qkv = torch.randn(3, 1, 8, n, 32).unbind()
         held = (
-            peak_bytes(lambda *x: scaled_dot_product_attention(*x, return_weights=True), *qkv),
+            peak_bytes(lambda q, k, v: attention_weights(q, k) @ v, *qkv),
             peak_bytes(scaled_dot_product_attention, *qkv),
             peak_bytes(lambda *x: windowed_attention(*x, 64), *qkv),
         )

@@ -30,13 +30,13 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from build.directives import widgets
 from chapters.transformer.forward_tracer import ForwardTracer
 from chapters.transformer.tracing import stages_of
-from lib.checkpoints import load_published
 from lib.data import EOS, Pair, Vocabulary
 from lib.decoding import greedy
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 from tests.browser.fixtures import FLAGS
 from tests.paths import BOOK
+from train.checkpoints import load_published
 from widgets.packing import pack_model
 
 GOAL = 21

@@ -22,12 +22,12 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from lib.checkpoints import load_model
 from lib.data import read_parallel
 from lib.decoding import translate
 from lib.metrics import bleu
 from lib.notebook import best_device
 from train.__main__ import main as train
+from train.checkpoints import load_model
 
 OPTIONS = {
     "source": "de",

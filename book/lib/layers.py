@@ -50,7 +50,6 @@ class LayerNorm(nn.Module):
     torch's fused kernel computes it: one pass over x instead of seven, the same numbers.
 
     Shapes: x (*batch, d_model). Returns the same shape.
-    Errors: ValueError for another dimension.
     Source: Ba et al. 2016; Attention Is All You Need, section 3.1.
     """
 
@@ -62,7 +61,6 @@ class LayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        _require_width(x, len(self.gain), "LayerNorm")
         return F.layer_norm(x, self.gain.shape, self.gain, self.bias, self.eps)
 
 
@@ -73,7 +71,6 @@ class RMSNorm(nn.Module):
     bfloat16 are squared and summed in float32, so that large entries do not overflow.
 
     Shapes: x (*batch, d_model). Returns the same shape.
-    Errors: ValueError for another dimension.
     Source: Zhang and Sennrich 2019, equation 4.
     """
 
@@ -84,7 +81,6 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        _require_width(x, len(self.gain), "RMSNorm")
         # The kernel takes one type only; under autocast x may be of another one than the gain.
         return F.rms_norm(x, self.gain.shape, self.gain.to(x.dtype), self.eps)
 
@@ -97,7 +93,7 @@ class FeedForward(nn.Module):
     bias=False leaves all of b_1, b_2 and b_3 out.
 
     Shapes: x (*batch, d_model), inside (*batch, d_ff). Returns (*batch, d_model).
-    Errors: ValueError for another dimension or an unknown activation.
+    Errors: ValueError for an unknown activation.
     Source: Attention Is All You Need, section 3.3, equation 2; Hendrycks and Gimpel 2016 (GELU);
     Shazeer 2020 (SwiGLU).
     """
@@ -119,7 +115,6 @@ class FeedForward(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        _require_width(x, self.w_1.in_features, "FeedForward")
         inner = self.activation(self.w_1(x))  # (*batch, d_ff)
         if self.w_3 is not None:
             inner = inner * self.w_3(x)
@@ -152,8 +147,7 @@ class Residual(nn.Module):
         super().__init__()
         if norm not in PLACEMENTS:
             raise ValueError(f'expected norm "pre" or "post", got {norm!r}')
-        if not 0 <= dropout < 1:
-            raise ValueError(f"expected a dropout of at least 0 and below 1, got {dropout!r}")
+        _require_fraction(dropout)
         self.sublayer = sublayer
         self.norm = norm_layer(d_model)
         self.dropout = nn.Dropout(dropout)
@@ -197,8 +191,11 @@ def at_real(layers: Iterable[nn.Module], real: Bool[Tensor, "batch time"]) -> It
 
     def pack(layer: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
         if real.shape != inputs[0].shape[:-1] or real.dtype != torch.bool:
-            got = f"{real.dtype} {tuple(real.shape)} for an input {tuple(inputs[0].shape)}"
-            raise ValueError(f"expected a boolean mask, one entry for each position, got {got}")
+            raise ValueError(
+                "expected a boolean mask with one entry for each position, got "
+                f"{real.dtype} {tuple(real.shape)} for an input {tuple(inputs[0].shape)}; "
+                "make it of the lengths of the same batch"
+            )
         return inputs[0][real]  # (tokens, d_model)
 
     def unpack(layer: nn.Module, inputs: tuple[Tensor, ...], rows: Tensor) -> Tensor:
@@ -248,7 +245,6 @@ class TiedProjection(nn.Module):
     It keeps no copy: the parameter is the same object, so both uses add to one gradient.
 
     Shapes: x (*batch, d_model). Returns logits (*batch, vocab).
-    Errors: ValueError for another dimension.
     Source: Attention Is All You Need, section 3.4; Press and Wolf 2017.
     """
 
@@ -257,7 +253,6 @@ class TiedProjection(nn.Module):
         self.weight = embedding.weight
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
-        _require_width(x, self.weight.shape[1], "TiedProjection")
         return F.linear(x, self.weight)
 
 
@@ -277,9 +272,6 @@ def _require_sizes(**sizes: int) -> None:
             raise ValueError(f"expected {name} of 1 or more, got {size}")
 
 
-def _require_width(x: Tensor, width: int, name: str) -> None:
-    if x.shape[-1] != width:
-        raise ValueError(
-            f"expected an input of dimension d_model={width} for {name}, got {tuple(x.shape)}; "
-            "the last axis holds the vector of a position"
-        )
+def _require_fraction(dropout: float) -> None:
+    if not 0 <= dropout < 1:
+        raise ValueError(f"expected a dropout of at least 0 and below 1, got {dropout!r}")

@@ -372,9 +372,12 @@ class Transformer(nn.Module):
 class LanguageModel(nn.Module):
     """The decoder without cross-attention, between embedding and projection.
 
-    Of the configuration, source_vocab is the one vocabulary.
+    Of the configuration, source_vocab is the one vocabulary. The decoders of `lib.decoding` take
+    it too: it continues the tokens that they are given as a source.
     Source: Radford et al. 2018 (GPT).
     """
+
+    continues = True  # decoding feeds the last token of the source first, instead of BOS
 
     def __init__(self, config: Config):
         super().__init__()
@@ -389,9 +392,30 @@ class LanguageModel(nn.Module):
         """Logits for the token after each one; with caches, tokens continue what they hold."""
         return self.projection(self.decoder(self.embedding(tokens), caches=caches))
 
-    def start(self) -> list[LayerCache]:
-        """Return the state before the first token."""
-        return self.decoder.new_caches()
+    @torch.no_grad()
+    def start(
+        self,
+        source: Int[Tensor, "batch time"] | None = None,
+        source_lengths: Int[Tensor, " batch"] | None = None,
+    ) -> list[LayerCache]:
+        """Read a beginning but for its last token, which the first `step` is fed.
+
+        Without a beginning, return the state before the first token of all.
+        Errors: ValueError for beginnings without a token, or of different lengths: the caches hold
+            as many positions for each sequence.
+        """
+        caches = self.decoder.new_caches()
+        if source is None:
+            return caches
+        if not source.shape[1] or not (source_lengths == source.shape[1]).all():
+            raise ValueError(
+                "expected beginnings of one length, of at least one token, such as BOS, got "
+                f"{tuple(source.shape)} with lengths {source_lengths.tolist()}; continue those of "
+                "each length by themselves"
+            )
+        if source.shape[1] > 1:
+            self(source[:, :-1], caches)
+        return caches
 
     @torch.no_grad()
     def step(

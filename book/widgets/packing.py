@@ -94,7 +94,7 @@ def halves(data: bytes) -> bytes:
 
 
 def pack_file(path: Path) -> PackedModel:
-    """Pack the model in a file that `lib.checkpoints.save_model` wrote.
+    """Pack the model in a file that `train.checkpoints.save_model` wrote.
 
     Errors: ValueError for weights that are not float32; OSError for a missing file.
     Source: the safetensors format: the header's length, the header as JSON, then the numbers.

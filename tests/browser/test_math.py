@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lib.attention import scaled_dot_product_attention
+from lib.attention import attention_weights
 from lib.masks import causal_mask, combine_masks, padding_mask, window_mask
 from tests.paths import BOOK
 
@@ -153,9 +153,7 @@ def test_influence_is_the_zero_pattern_of_the_jacobian(run, seed):
 
     def stack(x):
         for w_q, w_k, w_v in weights:
-            x, _ = scaled_dot_product_attention(
-                x @ w_q, x @ w_k, x @ w_v, mask, return_weights=True
-            )
+            x = attention_weights(x @ w_q, x @ w_k, mask) @ x @ w_v
         return x
 
     jacobian = torch.autograd.functional.jacobian(stack, random(time, 5, seed=seed))

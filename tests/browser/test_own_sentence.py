@@ -10,13 +10,13 @@ from playwright.sync_api import expect
 
 from chapters.transformer.forward_tracer import ForwardTracer
 from chapters.transformer.tracing import stages_of, trace_sentence
-from lib.checkpoints import load_published
 from lib.data import BOS, EOS, Pair, Vocabulary, tokenise
 from lib.decoding import greedy
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 from tests.helpers import as_packed
 from tests.widget_samples import SAMPLES
+from train.checkpoints import load_published
 from widgets.model_widget import LONGEST
 from widgets.packing import PackedModel, pack_model
 

@@ -10,12 +10,12 @@ from playwright.sync_api import expect
 from chapters.transformer.forward_tracer import ForwardTracer
 from chapters.transformer.tracing import stages_of
 from lib.attention import attention_maps
-from lib.checkpoints import load_published
 from lib.data import BOS, EOS, Pair, tokenise
 from lib.decoding import greedy
 from tests.browser.test_own_sentence import build, line, said, translate
 from tests.helpers import as_packed
 from tests.widget_samples import SAMPLES
+from train.checkpoints import load_published
 from widgets.packing import pack_model
 
 pytestmark = pytest.mark.browser

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from chapters.modern_block.decoder import BlockConfig, ModernDecoder, today
-from lib.checkpoints import write_whole
+from train.checkpoints import write_whole
 from train.huggingface import (
     CONFIG,
     WEIGHTS,

@@ -23,12 +23,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from chapters.attention_seq2seq.interventions import WithMask
 from chapters.seq2seq.experiments.bottleneck import BATCH_SIZE, D_EMBED, EDGES, Sets, freely
-from lib.data import Pair, make_batch
+from lib.data import Pair, endless, make_batch
 from lib.decoding import greedy, translate
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, AttentionState, Encoder, real_positions
-from lib.training import endless, train
+from lib.training import train
 from measure.records import read_results, write_results
 
 NAME = "attention_seeds"  # of the recorded results

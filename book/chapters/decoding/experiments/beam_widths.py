@@ -22,14 +22,14 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from lib.data import PAD, Pair, Vocabulary, make_batch
+from lib.data import PAD, Pair, Vocabulary, endless, make_batch
 from lib.decoding import length_penalty, translate
 from lib.metrics import bleu, exact_match
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, train
+from lib.training import cosine, train
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
 from measure.records import write_results
+from tasks.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 2, "dropout": 0.0}
 CHOICES = {"norm": "pre", "positions": "rotary", "tied": False}

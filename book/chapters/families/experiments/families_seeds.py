@@ -29,15 +29,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from chapters.families import families
 from lib.attention import attention_maps
-from lib.data import make_batch
+from lib.data import endless, make_batch
 from lib.decoding import translate
 from lib.masks import causal_mask
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, train
+from lib.training import cosine, train
 from lib.transformer import Config, OneStack, Transformer
-from lib.translation import translation_pairs
 from measure.records import write_results
+from tasks.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "dropout": 0.0, "norm": "pre"}
 LR, N_SCORED = 2e-3, 100

@@ -23,14 +23,14 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from lib.data import PAD, UNK, Batch, Pair, Vocabulary, make_batch
+from lib.data import PAD, UNK, Batch, Pair, Vocabulary, endless, make_batch
 from lib.decoding import translate
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, token_loss, train
+from lib.training import cosine, token_loss, train
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
 from measure.records import FOLDER, read_results, write_results
+from tasks.translation import translation_pairs
 
 NAME = Path(__file__).stem
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "dropout": 0.0, "tied": False}

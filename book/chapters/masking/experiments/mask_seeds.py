@@ -26,7 +26,7 @@ from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, teacher_forcing, train
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0}
 BATCH_SIZE, LR, WARMUP = 32, 4e-3, 50

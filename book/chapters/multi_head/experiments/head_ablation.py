@@ -32,13 +32,13 @@ from chapters.multi_head.ablation import (
     layer_codes,
     mean_shares,
 )
-from lib.checkpoints import load_published
-from lib.data import Batch, Pair, Vocabulary, make_batch
+from lib.data import Batch, Pair, Vocabulary, endless, make_batch
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, train
+from lib.training import cosine, train
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
 from measure.records import write_results
+from tasks.translation import translation_pairs
+from train.checkpoints import load_published
 from widgets.domain import quantise
 
 FOR_MEANS, FOR_ORDER = 2000, 500  # training sentences

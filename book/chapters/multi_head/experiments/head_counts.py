@@ -16,13 +16,13 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from chapters.multi_head.ablation import accuracy
-from lib.checkpoints import load_published
-from lib.data import Batch, Pair, Vocabulary, make_batch
+from lib.data import Batch, Pair, Vocabulary, endless, make_batch
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, train
+from lib.training import cosine, train
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
 from measure.records import write_results
+from tasks.translation import translation_pairs
+from train.checkpoints import load_published
 
 HEADS = (1, 4)
 STEPS, LR, BATCH_SIZE, WARMUP = 800, 4e-3, 32, 50

@@ -23,11 +23,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from chapters.multi_head.ablation import ablated, head_codes, layer_codes
 from lib.attention import attention_maps
-from lib.checkpoints import load_published
 from lib.data import PAD, Batch, Pair, Vocabulary, make_batch
 from lib.transformer import Transformer
-from lib.translation import translation_pairs
 from measure.records import write_results
+from tasks.translation import translation_pairs
+from train.checkpoints import load_published
 
 MOST = 3  # items
 

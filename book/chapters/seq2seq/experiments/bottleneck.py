@@ -28,13 +28,13 @@ from babel.lists import format_list
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from chapters.seq2seq.edits import words_right
-from lib.data import EOS, PAD, Pair, Vocabulary, make_batch, tokenise
+from lib.data import EOS, PAD, Pair, Vocabulary, endless, make_batch, tokenise
 from lib.decoding import translate
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
-from lib.training import endless, token_loss, train
-from lib.translation import translation_pairs
+from lib.training import token_loss, train
 from measure.records import read_results, write_results
+from tasks.translation import translation_pairs
 
 NAME = "bottleneck"  # of the recorded results
 MODELS = {"last state only": Seq2Seq, "attention": AttentionSeq2Seq}

@@ -15,13 +15,13 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from lib.data import Pair, Vocabulary
+from lib.data import Pair, Vocabulary, endless
 from lib.decoding import translate
 from lib.metrics import accuracy_by_length
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
-from lib.training import endless, train
-from lib.translation import translation_pairs
+from lib.training import train
+from tasks.translation import translation_pairs
 
 MODELS = {"last state only": Seq2Seq, "attention": AttentionSeq2Seq}
 STEPS = (1250, 750)

@@ -27,13 +27,13 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from lib.data import PAD, Pair, Vocabulary, make_batch
+from lib.data import PAD, Pair, Vocabulary, endless, make_batch
 from lib.decoding import translate
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, label_smoothed_loss, teacher_forcing, token_loss, train
+from lib.training import cosine, label_smoothed_loss, teacher_forcing, token_loss, train
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
 from measure.records import write_results
+from tasks.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0}
 BATCH_SIZE, LR, WARMUP, N_TRAIN, N_TEST = 32, 2e-3, 50, 20_000, 400

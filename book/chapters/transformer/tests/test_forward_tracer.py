@@ -7,10 +7,10 @@ import torch
 
 from chapters.transformer.forward_tracer import ForwardTracer
 from lib.attention import attention_maps
-from lib.checkpoints import load_published
 from lib.data import Pair, Vocabulary, make_batch, tokenise
 from lib.transformer import Config, Transformer
 from tests.widget_samples import packed, traced
+from train.checkpoints import load_published
 from widgets.packing import pack_model
 
 TEXTS = ("six seconds ago", "ninety seven colombian pesos")

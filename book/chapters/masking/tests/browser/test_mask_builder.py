@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 import lib.masks
 from chapters.masking.conversions import additive_mask, multihead_mask, sdpa_mask
 from chapters.masking.mask_builder import MaskBuilder
-from lib.attention import scaled_dot_product_attention
+from lib.attention import attention_weights
 from lib.masks import causal_mask, padding_mask
 from measure.observed import influence
 
@@ -82,9 +82,7 @@ def test_zero_pattern_is_that_of_autograd(stage, name, layers):
 
     def stack(x):
         for w_q, w_k, w_v in maps:
-            x, _ = scaled_dot_product_attention(
-                x @ w_q, x @ w_k, x @ w_v, mask, return_weights=True
-            )
+            x = attention_weights(x @ w_q, x @ w_k, mask) @ x @ w_v
         return x
 
     x = torch.randn(len(mask), 5, generator=generator, dtype=torch.float64)
@@ -98,9 +96,7 @@ def test_zero_pattern_of_cross_attention_is_that_of_autograd(stage, name):
     query = torch.randn(3, 5, dtype=torch.float64)
     key = torch.randn(widget.n_keys, 5, dtype=torch.float64)
     pattern = influence(
-        lambda memory: scaled_dot_product_attention(
-            query, memory, memory, widget.mask(), return_weights=True
-        )[0],
+        lambda memory: attention_weights(query, memory, widget.mask()) @ memory,
         key,
     )
     assert felt(page) == pattern.tolist() == mask_of(page)
@@ -124,7 +120,7 @@ def test_random_clicks_agree_with_autograd(stage):
     x = torch.randn(6, 5, dtype=torch.float64)
 
     def attend(x):
-        return scaled_dot_product_attention(x, x, x, expected, return_weights=True)[0]
+        return attention_weights(x, x, expected) @ x
 
     assert felt(page) == influence(attend, x).tolist()
     changed = (expected != causal_mask(6)).sum().item()

@@ -9,13 +9,13 @@ from playwright.sync_api import expect
 
 from chapters.multi_head.ablation import ablated, accuracy, head_codes
 from chapters.multi_head.head_ablation import HeadAblation
-from lib.checkpoints import load_published
 from lib.data import EOS, make_batch, tokenise
 from lib.decoding import greedy
-from lib.translation import translation_pairs
 from measure.records import read_results
+from tasks.translation import translation_pairs
 from tests.helpers import as_packed
 from tests.widget_samples import SAMPLES
+from train.checkpoints import load_published
 from widgets.packing import pack_model
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("one_thread")]

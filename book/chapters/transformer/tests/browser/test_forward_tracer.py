@@ -4,9 +4,9 @@ import pytest
 from playwright.sync_api import expect
 
 from chapters.transformer.forward_tracer import ForwardTracer
-from lib.checkpoints import load_published
 from lib.data import Pair, tokenise
 from tests.widget_samples import SAMPLES, traced
+from train.checkpoints import load_published
 
 pytestmark = pytest.mark.browser
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.data import BOS, EOS, PAD, UNK, Vocabulary
-from lib.subword import SubwordVocabulary, vocabulary_from_json, vocabulary_to_json
 from tests.helpers import unchecked
+from train.subword import SubwordVocabulary, vocabulary_from_json, vocabulary_to_json
 
 TEXT = "the newest low tower is lower than the new one ."
 SENTENCES = [tuple(TEXT.split())] * 5

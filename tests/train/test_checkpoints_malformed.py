@@ -9,10 +9,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from lib.checkpoints import load_model, save_model
 from lib.data import Vocabulary
 from lib.transformer import Config, Transformer
 from tests.helpers import unchecked
+from train.checkpoints import load_model, save_model
 
 SOURCE, TARGET = Vocabulary("abcdefg"), Vocabulary("hijkl")
 CONFIG = Config(len(SOURCE), len(TARGET), d_model=6, n_heads=2, d_ff=5, n_layers=2)

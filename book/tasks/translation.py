@@ -5,7 +5,7 @@ words come from num2words. The source is always English.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from functools import cache
 from math import inf
@@ -37,7 +37,6 @@ UNITS = (
 # Left out: the first of each month, an ordinal in some languages.
 DATES = [d for n in range(50 * 365) if (d := date(2000, 1, 1) + timedelta(days=n)).day > 1]
 MOST_PAIRS, MOST_ITEMS = 1_000_000, 100
-HELD_OUT = 10  # one number in so many is held out for each noun, for the compositional test
 Phrase = Callable[[int, str, str], str]  # from a number, a noun's code and a locale
 
 
@@ -55,14 +54,11 @@ def translation_pairs(
     seed: int = 0,
     locale: str = "fr",
     max_items: int = 3,
-    compositional: bool = False,
 ) -> tuple[list[Pair], list[Pair]]:
     """Make sentence pairs for training and for testing; no sentence stands in both, or twice.
 
     A sentence lists one to `max_items` items: an amount of money, a measure, a time from now or
     a date; a unit that the locale has no name for is left out. Each source has one right target.
-    With `compositional`, a test sentence is made only of numbers and nouns that training shows
-    apart but never together (and no dates).
 
     Args: how many pairs; the seed that fixes them all; a locale that both Babel and num2words
     know, such as "fr", "de", "es" or "fr_CH".
@@ -72,23 +68,16 @@ def translation_pairs(
     """
     counts_fit = min(n_train, n_test) >= 0 and n_train + n_test <= MOST_PAIRS
     if not counts_fit or not 1 <= max_items <= MOST_ITEMS:
-        got = f"n_train {n_train}, n_test {n_test}, max_items {max_items}"
-        wanted = f"counts of at least 0, of {MOST_PAIRS:,} in all, and 1 to {MOST_ITEMS} items"
-        raise ValueError(f"expected {wanted}, got {got}")
-    tables, dates = _items(locale)
-    rng = random.Random(seed)
-    if compositional:
-        known, new = zip(*(_split(table) for table in tables), strict=True)
-        test = _sentences(n_test, new, max_items, rng, locale)
-        train = _sentences(n_train, (*known, dates), max_items, rng, locale)
-        return train, test
-    flat = [[item for row in table for item in row] for table in tables]
-    pairs = _sentences(n_train + n_test, (*flat, dates), max_items, rng, locale)
+        raise ValueError(
+            f"expected counts of at least 0, of {MOST_PAIRS:,} in all, and 1 to {MOST_ITEMS} "
+            f"items, got n_train {n_train}, n_test {n_test}, max_items {max_items}"
+        )
+    pairs = _sentences(n_train + n_test, _items(locale), max_items, random.Random(seed), locale)
     return pairs[:n_train], pairs[n_train:]
 
 
 def _sentences(
-    count: int, kinds: tuple[list[_Item], ...], max_items: int, rng: random.Random, locale: str
+    count: int, kinds: Sequence[list[_Item]], max_items: int, rng: random.Random, locale: str
 ) -> list[Pair]:
     """Draw different sentences, each kind of item equally often."""
     pairs: dict[tuple[str, ...], tuple[str, ...]] = {}  # from source to target, in order
@@ -110,24 +99,14 @@ def _sentences(
         message = f"expected to find {count} different sentences of at most {max_items} items"
         got = f"{len(pairs)} in {20 * count} draws" if enough else f"only {n_items} items to list"
         raise ValueError(f"{message}, got {got}; {fix}")
-    found = [Pair(*pair) for pair in pairs.items()]
-    rng.shuffle(found)  # short sentences run out, so there are fewer among the last ones
-    return found
-
-
-def _split(table: list[list[_Item]]) -> tuple[list[_Item], list[_Item]]:
-    """Hold out one number in ten for each noun, another one for the next: items known and new."""
-    known: list[_Item] = []
-    new: list[_Item] = []
-    for noun, row in enumerate(table):
-        for number, item in enumerate(row):
-            (known if (noun + number) % HELD_OUT else new).append(item)
-    return known, new
+    sentences = [Pair(*pair) for pair in pairs.items()]
+    rng.shuffle(sentences)  # short sentences run out: there are fewer among the last ones
+    return sentences
 
 
 @cache
-def _items(locale: str) -> tuple[list[list[list[_Item]]], list[_Item]]:
-    """All items of a locale: tables of a row for each noun, a column for each number; and dates."""
+def _items(locale: str) -> list[list[_Item]]:
+    """All items of a locale by kind: amounts of money, measures, times from now, dates."""
     fix = 'choose one such as "fr", "de", "es" or "pt_BR"'
     try:
         Locale.parse(locale)
@@ -144,15 +123,15 @@ def _items(locale: str) -> tuple[list[list[list[_Item]]], list[_Item]]:
 
     times = [f"{sign}{unit}" for unit, _ in TIMEDELTA_UNITS for sign in "+-"]
     kinds = ((_money, CURRENCIES.split()), (_measure, UNITS.split()), (_from_now, times))
-    tables = [
-        [[item(phrase, n, noun) for n in NUMBERS] for noun in nouns if _named(phrase, noun, locale)]
+    counted = [
+        [item(phrase, n, noun) for noun in nouns if _named(phrase, noun, locale) for n in NUMBERS]
         for phrase, nouns in kinds
     ]
-    if not all(tables):
+    if not all(counted):
         message = f"expected a locale with names for currencies and units, got {locale!r}"
         raise ValueError(f"{message}; {fix}")
     dates = [_Item(*(_plain(_date(day, side)) for side in ("en", locale))) for day in DATES]
-    return tables, dates
+    return [*counted, dates]
 
 
 def _named(phrase: Phrase, noun: str, locale: str) -> bool:

@@ -28,8 +28,8 @@ from safetensors import torch as safetensors
 from torch import Tensor, nn
 
 from lib.data import BatchStream, Vocabulary
-from lib.subword import vocabulary_from_json, vocabulary_to_json
 from lib.transformer import Config, Transformer
+from train.subword import vocabulary_from_json, vocabulary_to_json
 
 FORMAT = 1  # raised when a file of the old kind can no longer be read
 SEAL = 64  # bytes of a SHA-256 as text

@@ -14,7 +14,11 @@ import pytest
 import torch
 from torch import nn
 
-from lib.checkpoints import (
+from lib.data import BatchStream, Pair, Vocabulary, make_batch
+from lib.training import paper_adam, train
+from lib.transformer import Config, Transformer
+from tests.helpers import full_disk
+from train.checkpoints import (
     load_checkpoint,
     load_model,
     peek,
@@ -22,11 +26,7 @@ from lib.checkpoints import (
     save_model,
     write_whole,
 )
-from lib.data import BatchStream, Pair, Vocabulary, make_batch
-from lib.subword import SubwordVocabulary
-from lib.training import paper_adam, train
-from lib.transformer import Config, Transformer
-from tests.helpers import full_disk
+from train.subword import SubwordVocabulary
 
 WORDS = "abcdefg"
 VOCAB = Vocabulary(WORDS)
@@ -192,7 +192,7 @@ def test_no_link_that_lies_in_wait_is_followed(tmp_path):
 
 def test_a_temporary_file_is_a_new_one(tmp_path, monkeypatch):
     """Whoever guesses its name gets an error, and keeps what he has put there."""
-    monkeypatch.setattr("lib.checkpoints.secrets.token_hex", lambda _: "guessed")
+    monkeypatch.setattr("train.checkpoints.secrets.token_hex", lambda _: "guessed")
     (tmp_path / "victim").write_text("precious")
     (tmp_path / "file.guessed.part").symlink_to(tmp_path / "victim")
     with pytest.raises(OSError, match="got: File exists"):
@@ -431,7 +431,7 @@ def test_a_full_gpu_is_no_fault_of_the_file(tmp_path, monkeypatch):
     def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr("lib.checkpoints.deepcopy", full)
+    monkeypatch.setattr("train.checkpoints.deepcopy", full)
     with pytest.raises(torch.OutOfMemoryError):
         load_checkpoint(tmp_path / "c", model, optimizer)
 

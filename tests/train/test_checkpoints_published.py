@@ -7,11 +7,11 @@ import pytest
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from lib.checkpoints import PUBLISHED, load_model, load_published, published_facts, save_model
 from lib.data import Vocabulary, make_batch
 from lib.decoding import translate
 from lib.metrics import exact_match
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
+from train.checkpoints import PUBLISHED, load_model, load_published, published_facts, save_model
 
 MOST_BYTES = 3_000_000
 
