@@ -30,7 +30,7 @@ def chapters(root: Path = ROOT) -> dict[str, Path]:
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
-    """Each module of the rooms by its dotted name, without tests; a package by that of its folder."""
+    """Each module of the rooms but tests by its dotted name; a package by that of its folder."""
     book = root / "book"
     found = {}
     for room in ROOMS:
