@@ -10,6 +10,8 @@ import torch
 import traitlets
 
 from build.directives import widgets
+from chapters.attention_seq2seq.alignment_player import AlignmentPlayer
+from chapters.transformer.forward_tracer import ForwardTracer
 from tests.widget_samples import SAMPLES
 from widgets import base
 from widgets.base import BookWidget, static_paragraph, static_table
@@ -138,3 +140,16 @@ def test_widget_stores_its_data_and_nothing_that_moves(name):
     assert f'data-module="{name}"' in one
     assert "<table>" in one, "a reader without scripts sees something"
     assert "0x" not in repr(SAMPLES[name]())
+
+
+def test_only_the_scripts_of_the_forward_tracer_hold_the_model():
+    assert widgets.PARTS == base.PARTS
+    folders = widgets.widgets()
+    other = widgets.widget_script("alignment_player", folders["alignment_player"])
+    script = widgets.widget_script("forward_tracer", folders["forward_tracer"])
+    for part in ("transformer", "tracing", "weights", "composer"):
+        declared = f"const {part} = (() => {{"
+        assert script.count(declared) == str(ForwardTracer._esm).count(declared) == 1
+        assert declared not in other
+        assert declared not in str(AlignmentPlayer._esm)
+        assert declared not in widgets.shared_script()

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from build.rooms import folder_of, read_words, words_file
+from build.source.rooms import folder_of, read_words, words_file
 
 SHOWN = re.compile(r"show_source\(([\w.]+)\)")
 

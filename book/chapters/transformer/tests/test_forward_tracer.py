@@ -5,8 +5,6 @@ import copy
 import pytest
 import torch
 
-from build.directives import widgets
-from chapters.attention_seq2seq.alignment_player import AlignmentPlayer
 from chapters.transformer.forward_tracer import ForwardTracer
 from lib.attention import attention_maps
 from lib.data import Pair, Vocabulary, make_batch, tokenise
@@ -191,15 +189,3 @@ def test_what_is_offered_to_try_must_be_known_words(ready):
         ValueError, match=r"ready\[1\]: expected words of the model, got (\['cats'|an)"
     ):
         ForwardTracer(*traced(), packed=packed(), ready=ready)
-
-
-def test_only_its_own_scripts_hold_the_model():
-    folders = widgets.widgets()
-    other = widgets.widget_script("alignment_player", folders["alignment_player"])
-    script = widgets.widget_script("forward_tracer", folders["forward_tracer"])
-    for part in ("transformer", "tracing", "weights", "composer"):
-        declared = f"const ${part} = (() => {{"
-        assert script.count(declared) == str(ForwardTracer._esm).count(declared) == 1
-        assert declared not in other
-        assert declared not in str(AlignmentPlayer._esm)
-        assert declared not in widgets.shared_script()
