@@ -28,7 +28,8 @@ class Positions(nn.Module):
     """No positions at all, and what each scheme has in common.
 
     `in_attention` says whether a scheme acts inside the attention layers, by `rotate` or `bias`.
-    Errors: ValueError for a negative offset, and for fewer keys than queries.
+    Errors: ValueError for a negative offset, vectors of another dimension than the scheme's, and for
+        fewer keys than queries.
     Source: Attention Is All You Need, section 3.5.
     """
 
@@ -38,14 +39,12 @@ class Positions(nn.Module):
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_model"]:
         """Mark embeddings with their positions offset, offset + 1, ..."""
-        _require_place(offset)
         return x
 
     def rotate(
         self, x: Float[Tensor, "*batch time d_k"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_k"]:
         """Turn queries or keys by positions offset, offset + 1, ..."""
-        _require_place(offset)
         return x
 
     def bias(self, n_queries: int, n_keys: int) -> Float[Tensor, "heads query key"] | None:
@@ -58,9 +57,14 @@ class Positions(nn.Module):
         return None
 
 
-def _require_place(offset: int) -> None:
+def _require_place(offset: int, x: Tensor, width: int) -> None:
     if offset < 0:
         raise ValueError(f"expected an offset of 0 or more, got {offset}; it counts positions")
+    if x.shape[-1] != width:  # a dimension of 1 would be broadcast
+        raise ValueError(
+            f"expected vectors of dimension {width}, got {tuple(x.shape)}; make the scheme with the "
+            "dimension of what it marks or rotates"
+        )
 
 
 def sinusoidal_table(
@@ -122,12 +126,7 @@ class _Tabled(Positions):
         return self
 
     def _rows(self, x: Tensor, offset: int) -> Tensor:
-        _require_place(offset)
-        if x.shape[-1] != self.width:  # a dimension of 1 would be broadcast
-            raise ValueError(
-                f"expected vectors of dimension {self.width}, got {tuple(x.shape)}; make the "
-                "scheme with the dimension of what it marks or rotates"
-            )
+        _require_place(offset, x, self.width)
         end = offset + x.shape[-2]
         if end > len(self.table):
             table = self._make_table(2 * end).to(self.table.dtype)
@@ -168,12 +167,7 @@ class Learned(Positions):
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_model"]:
         """x + the learned row of each position."""
-        _require_place(offset)
-        if x.shape[-1] != self.weight.shape[1]:  # a dimension of 1 would be broadcast
-            raise ValueError(
-                f"expected vectors of dimension {self.weight.shape[1]}, got {tuple(x.shape)}; make "
-                "the scheme with the dimension of what it marks"
-            )
+        _require_place(offset, x, self.weight.shape[1])
         end = offset + x.shape[-2]
         if end > len(self.weight):
             raise ValueError(
@@ -281,9 +275,8 @@ def make_positions(
         n_heads: its heads.
         max_length: the most positions of "learned"; the others have no limit.
         base: of the wavelengths of "sinusoidal" and "rotary".
-    Errors: ValueError for another name, and for n_heads below 1.
+    Errors: ValueError for another name.
     """
-    _require_sizes(n_heads=n_heads)
     if scheme == "none":
         return Positions()
     if scheme == "sinusoidal":

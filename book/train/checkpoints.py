@@ -338,7 +338,8 @@ def load_model(
         target_vocab = vocabulary_from_json(card["target_vocab"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{path}: expected a card with a configuration and two vocabularies, got another: {error}"
+            f"{path}: expected a card with a configuration and two vocabularies, got another: "
+            f"{error}"
         ) from error
     state = _read_parameters(path, config)
     stated = card.pop("sha256", None)
