@@ -222,8 +222,9 @@ class MultiHeadAttention(nn.Module):
         dropout: of the attention weights, in training; the paper has none there.
         positions: a scheme of `lib.positions` that rotates queries and keys or adds to the scores,
             for self-attention; the layers of a stack share one.
-    Errors: ValueError for d_model or n_heads below 1, a dropout that is not from 0 to below 1, and if n_heads
-        does not divide d_model where d_k or d_v follows from it, or n_kv_heads not n_heads.
+    Errors: ValueError for d_model or n_heads below 1, a dropout that is not from 0 to below 1, and
+        if n_heads does not divide d_model where d_k or d_v follows from it, or n_kv_heads not
+        n_heads.
     Source: Attention Is All You Need, section 3.2.2; Shazeer 2019 (multi-query); Ainslie et al.
         2023 (grouped-query).
     """

@@ -184,8 +184,8 @@ def at_real(layers: Iterable[nn.Module], real: Bool[Tensor, "batch time"]) -> It
     and whatever calls them stay as they are.
 
     Shapes: real (batch, time); the layers' inputs are (batch, time, d_model).
-    Errors: ValueError for a mask that is not boolean; torch's IndexError, when a layer runs, for one
-        of another shape.
+    Errors: ValueError for a mask that is not boolean; torch's IndexError, when a layer runs, for
+        one of another shape.
     """
     _require_boolean(real)
 

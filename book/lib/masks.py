@@ -111,9 +111,9 @@ def fit_mask(mask: Bool[Tensor, "..."], shape: tuple[int, ...]) -> Bool[Tensor, 
         size not in (1, full) for size, full in zip(fitted.shape, ends, strict=True)
     ):
         raise ValueError(
-            "expected a mask (query, key), (batch, query, key) or with all axes of the scores, that "
-            f"broadcasts to the scores {tuple(shape)}, got {tuple(mask.shape)}; give each axis its "
-            "full size or 1: padding of the keys is (batch, 1, key)"
+            "expected a mask (query, key), (batch, query, key) or with all axes of the scores, "
+            f"that broadcasts to the scores {tuple(shape)}, got {tuple(mask.shape)}; give each "
+            "axis its full size or 1: padding of the keys is (batch, 1, key)"
         )
     return fitted
 

@@ -28,8 +28,8 @@ class Positions(nn.Module):
     """No positions at all, and what each scheme has in common.
 
     `in_attention` says whether a scheme acts inside the attention layers, by `rotate` or `bias`.
-    Errors: ValueError for a negative offset, vectors of another dimension than the scheme's, and for
-        fewer keys than queries.
+    Errors: ValueError for a negative offset, vectors of another dimension than the scheme's, and
+        for fewer keys than queries.
     Source: Attention Is All You Need, section 3.5.
     """
 
@@ -62,8 +62,8 @@ def _require_place(offset: int, x: Tensor, width: int) -> None:
         raise ValueError(f"expected an offset of 0 or more, got {offset}; it counts positions")
     if x.shape[-1] != width:  # a dimension of 1 would be broadcast
         raise ValueError(
-            f"expected vectors of dimension {width}, got {tuple(x.shape)}; make the scheme with the "
-            "dimension of what it marks or rotates"
+            f"expected vectors of dimension {width}, got {tuple(x.shape)}; make the scheme with "
+            "the dimension of what it marks or rotates"
         )
 
 

@@ -126,7 +126,7 @@ def load_checkpoint(
 ) -> tuple[int, dict[str, Any]]:
     """Put a run back into the state that `save_checkpoint` kept; all are changed in place.
 
-    All is compared before anything changes: names, sizes and types, and that the numbers are finite.
+    All is compared before anything changes: names, sizes, types, and that the numbers are finite.
     Returns: the updates made so far, and `extra`.
     Errors: ValueError for a file that is no checkpoint, or one of another model or optimiser, or
     one with numbers that are not finite; FileNotFoundError. Nothing has changed then.
@@ -149,11 +149,11 @@ def load_checkpoint(
             f"{path}: expected the state of this model and optimiser, got one with which they "
             f"cannot go on: {e}"
         ) from e
-    random.setstate(generators["python"])
-    np.random.set_state(generators["numpy"])  # noqa: NPY002
-    torch.set_rng_state(generators["torch"])
     optimizer.load_state_dict(_laid_out(state["optimizer"], optimizer))
     model.load_state_dict(state["model"])
+    random.setstate(generators["python"])  # last: nothing may draw from them any more
+    np.random.set_state(generators["numpy"])  # noqa: NPY002
+    torch.set_rng_state(generators["torch"])
     return step, extra
 
 

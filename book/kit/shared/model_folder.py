@@ -114,8 +114,8 @@ def read_weights(
                 if not torch.equal(file.get_tensor(stored[name]).to(dtype), found[of]):
                     raise ValueError(
                         f"{path}: expected {name} to be {of}, as config.json says by "
-                        "tie_word_embeddings, got another matrix, which would be lost; take a model "
-                        "whose two are tied"
+                        "tie_word_embeddings, got another matrix, which would be lost; take a "
+                        "model whose two are tied"
                     )
     except SafetensorError as error:
         raise ValueError(f"expected a whole file {path}, got {error}; {REMEDY}") from error
