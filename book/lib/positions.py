@@ -275,8 +275,9 @@ def make_positions(
         n_heads: its heads.
         max_length: the most positions of "learned"; the others have no limit.
         base: of the wavelengths of "sinusoidal" and "rotary".
-    Errors: ValueError for another name.
+    Errors: ValueError for another name, and for n_heads below 1.
     """
+    _require_sizes(n_heads=n_heads)
     if scheme == "none":
         return Positions()
     if scheme == "sinusoidal":

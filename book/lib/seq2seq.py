@@ -61,6 +61,11 @@ class _Embedding(nn.Embedding):
     """torch's own, with an error for what it does not have."""
 
     def forward(self, tokens: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape d_embed"]:
+        if not tokens.numel():
+            raise ValueError(
+                f"expected tokens (batch, time), got {tuple(tokens.shape)}; a target begins with "
+                "BOS"
+            )
         return _rows_of(self.weight, tokens)
 
 
