@@ -151,7 +151,11 @@ class Rotary extends Positions {
 class ALiBi extends Positions {
   constructor(scope, { n_heads }) {
     super();
-    this.each = Float32Array.from({ length: n_heads }, (_, h) => 2 ** ((-8 * (h + 1)) / n_heads));
+    // A power of two has the paper's formula; other numbers of heads those of the power below, then
+    // every second one of twice as many, as in the authors' code.
+    const power = 2 ** Math.floor(Math.log2(n_heads));
+    this.each = Float32Array.from({ length: n_heads }, (_, h) => (
+      2 ** (h < power ? (-8 * (h + 1)) / power : (-4 * (2 * (h - power) + 1)) / power)));
   }
 
   get slopes() { return this.each; }
