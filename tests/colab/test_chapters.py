@@ -15,8 +15,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from build.pages.places import Places
 from build.readers.reader import reader_notebook
+from build.source.places import Places
 from tests.colab.mirror import CHAPTERS, FOLDER, environment, redirected, setup_cell, snapshot
 from tests.paths import ROOT
 

@@ -37,8 +37,8 @@ from markdown_it.token import Token
 from nbformat import NotebookNode
 
 from build.directives.records import calculate, record_path
-from build.readers.myst import PARSER, directive
-from build.rooms import folder_of
+from build.source.myst import PARSER, directive
+from build.source.rooms import folder_of
 
 UNREAD = {"exercise", "hint", "math", "bibliography"}
 UNIT = r"[ ]?%|[ ](?:s|ms|µs|(?:milli)?seconds|times|million|billion)\b"

@@ -20,7 +20,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from build.directives import questions
-from build.rooms import folder_of, read_words, words_file
+from build.source.rooms import folder_of, read_words, words_file
 
 # What a reader of the chapters imports: all of lib, and of other rooms what the notebooks use.
 SOURCES = (

@@ -7,22 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chapters.distributed.communication import (
+from measure.costs import (
     Collective,
     Link,
-    Measured,
     bytes_of_step,
     bytes_sent,
     communication_time,
     data_parallel,
-    fit_link,
     messages_sent,
     plan,
-    relative_errors,
     ring_time,
     sharded,
     tensor_parallel,
 )
+from measure.observed import Measured, fit_link, relative_errors
 from tests.helpers import unchecked
 
 ANY_LINK = Link(3e-5, 7e8)
