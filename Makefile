@@ -6,11 +6,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 HTML := _build/html
 PORT ?= 8000
-WORKERS ?= 2
-# Threads of torch in each worker: two workers of one thread fill two cores.
+# A worker for each core, with one thread of torch each: so all cores are busy.
+WORKERS ?= $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 THREADS ?= 1
-# Which unit tests; `make portable` leaves those out that kill processes and read no number.
-UNIT ?= not colab
+# What is marked slow is left out; `make test-all` runs everything, and so does `make unit SLOW=`.
+SLOW ?= and not slow
 PYTEST := $(BIN)/python -m pytest
 NOTEBOOKS := $(sort $(wildcard book/[0-9]*.ipynb))
 
@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # settings would be drawn into the figures.
 export MPLCONFIGDIR = $(abspath $(VENV))/matplotlib
 
-.PHONY: help book pdf epub release serve reader lab test lint format hooks gpu unit notebooks site answers portable colab setup setup-test engine \
+.PHONY: help book pdf epub release serve reader lab test test-all check lint format hooks gpu unit notebooks site answers portable colab setup setup-test engine \
   setup-python lock audit chapter form house refresh checkpoint train bench weigh engines trust clean
 
 help: ## list the tasks
@@ -32,14 +32,15 @@ help: ## list the tasks
 $(BIN)/python:
 	@bash scripts/make_venv.sh $(PYTHON) $(VENV)
 
-# Each lock reads the one before it: what testing needs holds what building needs.
+# A lock reads the one that it adds to: what testing needs holds what building needs.
+LOCKS := requirements/locks
 LOCKED := $(BIN)/python scripts/install_locked.py
 
-$(VENV)/book.stamp: locks/book.txt | $(BIN)/python
+$(VENV)/book.stamp: $(LOCKS)/book.txt | $(BIN)/python
 	$(LOCKED) book
 	@touch $@
 
-$(VENV)/test.stamp: locks/book.txt locks/pdf.txt locks/test.txt locks/cpu.txt locks/cuda.txt | $(BIN)/python
+$(VENV)/test.stamp: $(patsubst %,$(LOCKS)/%.txt,book pdf test cpu cuda) | $(BIN)/python
 	$(LOCKED) test
 	@$(BIN)/python -c "import matplotlib.font_manager"  # lists the fonts now: it warns if that is slow
 	@touch $@ $(VENV)/book.stamp
@@ -48,19 +49,28 @@ $(VENV)/browser.stamp: $(VENV)/test.stamp scripts/install_browser.sh
 	@bash scripts/install_browser.sh $(BIN)/python
 	@touch $@
 
-$(VENV)/pdf.stamp: locks/book.txt locks/pdf.txt scripts/install_browser.sh | $(BIN)/python
+# What checks the scripts. Node is the one thing here that pip cannot install.
+$(VENV)/js.stamp: requirements/js/package-lock.json requirements/js/.npmrc | $(BIN)/python
+	@command -v npm > /dev/null || { echo "make lint checks the scripts with node 20.19 or newer: install it (Debian's packages nodejs and npm)"; exit 1; }
+	cd requirements/js && npm ci --ignore-scripts --no-progress --loglevel=error
+	@touch $@
+
+$(VENV)/pdf.stamp: $(LOCKS)/book.txt $(LOCKS)/pdf.txt scripts/install_browser.sh | $(BIN)/python
 	$(LOCKED) pdf
 	@bash scripts/install_browser.sh $(BIN)/python
 	@touch $@
 
-$(VENV)/lab.stamp: $(VENV)/test.stamp locks/lab.txt
-	$(LOCKED) lab
+# Apart from the tests' environment, of which a reader needs nothing.
+.venv-lab/lab.stamp: $(patsubst %,$(LOCKS)/%.txt,book lab cpu cuda)
+	@echo "Once, and for some minutes: making .venv-lab, an environment of about 1.7 GB"
+	@test -x .venv-lab/bin/python || bash scripts/make_venv.sh $(PYTHON) .venv-lab
+	@.venv-lab/bin/python scripts/install_locked.py lab
 	@touch $@
 
 # Apart from the book's environment: what writes the locks, looks them up, and builds the engine.
-.venv-tools/tools.stamp: locks/tools.txt
+.venv-tools/tools.stamp: $(LOCKS)/tools.txt
 	$(PYTHON) -m venv --clear .venv-tools
-	.venv-tools/bin/python -m pip install --quiet --require-hashes -r locks/tools.txt
+	.venv-tools/bin/python -m pip install --quiet --require-hashes -r $(LOCKS)/tools.txt
 	@touch $@
 
 .venv-colab/colab.stamp: tests/colab/requirements.txt
@@ -74,8 +84,8 @@ setup-test: $(VENV)/browser.stamp ## install what testing needs, a browser inclu
 
 setup-python: $(VENV)/test.stamp
 
-# Each by its name: pip-audit does not read the locks that a lock reads. torch is in locks/test.txt too.
-AUDITED := $(patsubst %,-r %,$(filter-out locks/cpu.txt,$(sort $(wildcard locks/*.txt))))
+# Each by its name: pip-audit does not read the locks that a lock reads. test.txt has cpu.txt's torch.
+AUDITED := $(patsubst %,-r %,$(filter-out %/cpu.txt,$(sort $(wildcard $(LOCKS)/*.txt))))
 
 lock: .venv-tools/tools.stamp ## write the lock files after a change of the requirements: make lock [ARGS=--upgrade]
 	.venv-tools/bin/python scripts/lock.py $(ARGS)
@@ -98,10 +108,13 @@ serve: ## read the built book at http://127.0.0.1:8000
 	@$(PYTHON) -m http.server --bind 127.0.0.1 --directory $(HTML) $(PORT)
 
 reader: setup ## make the chapters as JupyterLab, Colab, VS Code and GitHub show them, in book/_reader
-	@$(BIN)/python scripts/reader_notebooks.py
+	@$(BIN)/python scripts/reader_notebooks.py $(ARGS)
 
-lab: $(VENV)/lab.stamp reader ## read the chapters, and do the exercises, in JupyterLab
-	@env -u TQDM_DISABLE -u MPLBACKEND $(BIN)/jupyter lab $(ARGS) --LabApp.default_url=/lab/tree/_reader book
+lab: export MPLCONFIGDIR = $(abspath .venv-lab)/matplotlib
+lab: .venv-lab/lab.stamp ## read the chapters, and do the exercises, in JupyterLab
+	@.venv-lab/bin/python scripts/reader_notebooks.py
+	@echo "Opening JupyterLab in the browser (Ctrl-C here stops it)"
+	@env -u TQDM_DISABLE -u MPLBACKEND .venv-lab/bin/jupyter lab $(ARGS) --LabApp.default_url=/lab/tree/_reader book
 
 pdf: $(VENV)/pdf.stamp book ## print the book into one PDF beside its pages
 	$(BIN)/python scripts/make_pdf.py
@@ -114,32 +127,37 @@ release: pdf epub ## put a release together in _build/release: pages, PDF, EPUB,
 
 # --- tests ------------------------------------------------------------------------------------
 
-test: setup-test lint unit notebooks site ## everything CI checks
+test: setup-test lint unit notebooks site ## what CI checks: all but the tests that are marked slow
 
-lint: $(VENV)/test.stamp ## style, types, spelling, workflow files: what .pre-commit-config.yaml lists
+test-all: SLOW :=
+test-all: test ## every test, as each night and before a release (about three quarters of an hour)
+
+check: setup-test ## all of one chapter, in two or three minutes: make check CHAPTER=multi_head
+	@PYTHONPATH=book:. $(BIN)/python -m scripts.check_chapter $(CHAPTER)
+
+lint: $(VENV)/test.stamp $(VENV)/js.stamp ## style, types, spelling, workflow files: what .pre-commit-config.yaml lists
 	$(BIN)/pre-commit run --all-files
 
 format: $(VENV)/test.stamp ## put the code in form, and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-hooks: $(VENV)/test.stamp ## let git run the same checks before each commit
+hooks: $(VENV)/test.stamp $(VENV)/js.stamp ## let git run the same checks before each commit
 	$(BIN)/pre-commit install
 
 unit notebooks: export OMP_NUM_THREADS = $(THREADS)
 
 unit: $(VENV)/test.stamp .venv-tools/tools.stamp
-	$(PYTEST) tests --ignore=tests/browser -m "$(UNIT)" -n $(WORKERS) --dist worksteal
+	$(PYTEST) tests book/chapters --ignore=tests/browser --ignore-glob="*/tests/browser" \
+	  -m "not colab $(SLOW)" -n $(WORKERS) --dist worksteal
 
 notebooks: $(VENV)/test.stamp
-	$(PYTEST) --nbval --nbval-current-env --nbval-sanitize-with tests/notebooks/nbval.cfg --nbval-cell-timeout=300 \
-	  --timeout=600 -n $(WORKERS) --dist loadfile -o addopts= -o filterwarnings= $(NOTEBOOKS)
+	chapters=$$($(BIN)/python scripts/longest_first.py $(NOTEBOOKS)) && $(PYTEST) --nbval --nbval-current-env --nbval-sanitize-with tests/notebooks/nbval.cfg --nbval-cell-timeout=300 \
+	  --timeout=600 -n $(WORKERS) --dist loadfile --no-loadscope-reorder -o addopts= -o filterwarnings= \
+	  $$chapters
 
-# A browser waits for its turn on a busy machine: what fails beside other tests is tried once more,
-# alone. Both runs are in the log.
 site: setup-test book
-	$(PYTEST) tests/browser -n $(WORKERS) --dist worksteal || \
-	  { [ $$? = 1 ] && echo "Once more, alone:" && $(PYTEST) tests/browser --last-failed --last-failed-no-failures none -x; }
+	$(PYTEST) tests/browser book/chapters/*/tests/browser -m "not colab $(SLOW)" -n $(WORKERS) --dist worksteal
 
 answers: $(VENV)/test.stamp ## what the check of each exercise says of right and wrong answers
 	@PYTHONPATH=book $(BIN)/python -m tests.notebooks.test_exercises
@@ -149,7 +167,7 @@ portable: $(VENV)/test.stamp ## unit tests and notebooks on other instruction se
 
 gpu: setup-test ## the notebooks and the GPU tests on this machine's GPU
 	@$(BIN)/python -c "import sys, torch; torch.cuda.is_available() or sys.exit('expected a CUDA device, found none')"
-	$(PYTEST) tests -m gpu
+	$(PYTEST) -m gpu
 	$(MAKE) notebooks WORKERS=1
 
 colab: $(VENV)/test.stamp .venv-colab/colab.stamp ## every chapter alone in an empty folder, with Colab's versions
@@ -180,7 +198,7 @@ train: $(VENV)/test.stamp ## train a Transformer: make train ARGS="--data DIR --
 
 # d2l pins packages of 2023 that clash with ours and that no model needs: so without its requirements.
 bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and the page's with torch (about a quarter of an hour)
-	$(BIN)/python -m pip install --quiet -r requirements-bench.txt
+	$(BIN)/python -m pip install --quiet -r requirements/bench.txt
 	$(BIN)/python -m pip install --quiet --no-deps d2l==1.0.3
 	$(BIN)/python benchmarks/bench.py --cores 1
 	$(BIN)/python benchmarks/bench.py --cores 2
@@ -188,7 +206,6 @@ bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and
 
 weigh: $(VENV)/browser.stamp book ## what each page costs its reader, and what axe-core finds
 	$(BIN)/python benchmarks/pages.py
-	$(BIN)/python benchmarks/pages.py --axe
 
 engines: book ## open every page in Firefox and WebKit, where they are installed
 	$(BIN)/python scripts/check_engines.py

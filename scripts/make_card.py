@@ -14,9 +14,9 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 
 from lib.attention import attention_maps
-from lib.checkpoints import load_published
 from lib.data import Pair, make_batch
 from lib.decoding import translate
+from train.checkpoints import load_published
 
 CARD = Path(__file__).resolve().parent.parent / "book" / "static" / "card.png"
 PAPER, INK, SOFT = "#fbfaf7", "#1d2433", "#5b6472"

@@ -15,14 +15,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 import torch
 
-from lib.checkpoints import PUBLISHED, save_model
-from lib.data import Vocabulary, batches
+from lib.data import Vocabulary, batches, endless
 from lib.decoding import translate
 from lib.metrics import accuracy_by_length, exact_match
 from lib.notebook import seed_everything
-from lib.training import cosine, endless, train, validation_loss
+from lib.training import cosine, train, validation_loss
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
+from train.checkpoints import PUBLISHED, save_model
 
 COMMAND = "python scripts/make_checkpoint.py"
 SEED, STEPS, LR, BATCH_SIZE = 0, 2000, 4e-3, 32

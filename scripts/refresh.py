@@ -7,8 +7,8 @@ A chapter runs in a new kernel from its first cell to its last. What differs bet
 runs is taken out (timings, transient metadata); outputs and counts 1..n stay. A failing cell
 leaves the file as it was. Each figure is drawn twice: the picture stays in the notebook, the
 drawing goes to `figures` in the chapter's room. What each run took, when and on what
-goes to benchmarks/chapters.json, which the page "What was run" lists. `--time-only` writes that and
-leaves the chapters as they are.
+goes to `run.json` there, which the page "What was run" lists. `--time-only` writes that and leaves
+the chapters as they are.
 """
 
 import argparse
@@ -26,8 +26,9 @@ from nbclient.exceptions import CellExecutionError
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from build.directives.runs import RECORD, read_record
+from build.directives.runs import read_runs, record_file
 from build.pages import figures
+from build.source.rooms import folder_of
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -82,13 +83,13 @@ def machine() -> tuple[str, dict[str, str]]:
     }
 
 
-def note(name: str, kind: str, run: dict[str, object]) -> None:
-    """Write one run into the record. It is read anew, since another refresh may have written."""
-    record = read_record(RECORD)
-    record.setdefault(name, {})[kind] = run
-    temporary = RECORD.with_suffix(f".{os.getpid()}.part")
-    temporary.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    temporary.replace(RECORD)
+def note(folder: Path, kind: str, run: dict[str, object]) -> None:
+    """Write one run into the record of a chapter's room, beside that of the other kind."""
+    path = record_file(folder)
+    temporary = path.with_suffix(f".{os.getpid()}.part")
+    runs = read_runs(folder) | {kind: run}
+    temporary.write_text(json.dumps(runs, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    temporary.replace(path)
 
 
 def refresh(path: Path, *, store: bool = True) -> float:
@@ -112,7 +113,7 @@ def refresh(path: Path, *, store: bool = True) -> float:
     temporary = path.with_suffix(".ipynb.part")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
-    figures.write_drawings(figures.CHAPTERS / path.stem[3:] / "figures", drawings)
+    figures.write_drawings(folder_of(path) / "figures", drawings)
     return seconds
 
 
@@ -133,7 +134,7 @@ def main() -> int:
             print(f"{path.name}: not refreshed, a cell failed\n{error}", file=sys.stderr)
             failed = True
             continue
-        note(path.name, kind, {"seconds": round(seconds), **facts})
+        note(folder_of(path.resolve()), kind, {"seconds": round(seconds), **facts})
         print(f"{path.name}: {seconds:.0f} s")
     return int(failed)
 

@@ -153,9 +153,8 @@ def write(folder: Path, **pages: str) -> Path:
         "references.bib",
     ):
         (book / name).symlink_to(BOOK / name)
-    for name in ("terms.yml", "aliases.yml"):
-        (book / name).write_text("{}\n", encoding="utf-8")
-    (folder / "requirements-colab.txt").symlink_to(ROOT / "requirements-colab.txt")
+    (book / "aliases.yml").write_text("{}\n", encoding="utf-8")
+    (folder / "requirements").symlink_to(ROOT / "requirements")
     nbformat.write(chapter(), book / "03_layer.ipynb")
     nbformat.write(notebook(new_markdown_cell(SELF), code("1", [])), book / "04_self.ipynb")
     sources = "# References\n\n```{bibliography}\n```\n"

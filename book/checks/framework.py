@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 CLOSE = 1e-5  # of float32
 TOLERANCE = 1e-6  # of float64, with room for an answer that takes one root in float32
-BOOK = str(Path(__file__).parents[2])
+BOOK = str(Path(__file__).parents[1])
 OTHERS = (BOOK, str(Path(torch.__file__).parent))  # whose code is not the reader's
 
 Faults = Mapping[str, bool | Tensor]  # what a fault means, and whether it is seen

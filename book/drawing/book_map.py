@@ -1,7 +1,7 @@
 """The map of the book: the whole translator from sentence to word, each part with its chapter.
 
 Each part is named by its chapter's concept. The build says which number, title and address a
-chapter has, so that the map holds when chapters move.
+chapter has, so that the map holds when chapters move, and what its head says about it.
 """
 
 from collections.abc import Mapping
@@ -10,26 +10,6 @@ from itertools import pairwise
 
 from drawing.schematic import Part, Point, Schematic, number, rectangle
 
-# What the head of each chapter says about it.
-HERE = {
-    "seq2seq": "the recurrent translator that came before",
-    "attention_seq2seq": "attention from the decoder to the source",
-    "attention_layer": "the attention layer inside every head",
-    "self_attention": "self-attention, in the encoder and in the decoder",
-    "multi_head": "several heads side by side in every attention",
-    "masking": "the masks, which say what may be attended to",
-    "feed_forward_norm": "what every layer has around its attention",
-    "positions": "the positions, added to the embeddings",
-    "embeddings": "from tokens to vectors, and back to words",
-    "transformer": "all the parts together",
-    "training": "training, which compares the output with the right word",
-    "decoding": "decoding, which chooses each next word",
-    "complexity": "what the whole costs",
-    "families": "the encoder alone, the decoder alone, or both",
-    "mistakes": "mistakes in every part, and the tests that find them",
-    "modern_block": "what today's models put in the place of each part",
-    "distributed": "the same training, on several processes and machines",
-}
 ALT = (
     "The translator of this book. The source sentence becomes embeddings with positions and passes "
     "through the layers of the encoder: self-attention with its heads, add and norm, feed-forward, "
@@ -50,6 +30,7 @@ class Chapter:
     number: int
     title: str
     address: str
+    here: str  # what it is on the map, for the line at its head
 
 
 class Map(Schematic):
@@ -57,12 +38,12 @@ class Map(Schematic):
 
     def __init__(self, chapters: Mapping[str, Chapter], lit: str = ""):
         super().__init__(WIDTH, HEIGHT, alt=ALT)
-        if missing := HERE.keys() ^ chapters.keys():
-            raise ValueError(f"expected the chapters of the book, got other ones: {missing}")
         self.chapters, self.lit = chapters, lit
 
     def stop(self, concept: str, text: str, *, at: Point, width: int = 160) -> Part:
         """A part that leads to its chapter, with the chapter's number at its right."""
+        if concept not in self.chapters:
+            raise ValueError(f"expected a chapter {concept!r} for {text!r} on the map, got none")
         chapter = self.chapters[concept]
         kind = "lit" if concept == self.lit else "plain"
         label = f"{text} {chapter.number}: {chapter.title}"
@@ -94,7 +75,7 @@ class Map(Schematic):
 def translator_map(chapters: Mapping[str, Chapter], lit: str = "") -> Map:
     """The map, with the parts of the chapter `lit` filled.
 
-    Errors: ValueError if `chapters` are not those of the book.
+    Errors: ValueError if a part of the map has no chapter, or a chapter no part.
     """
     s = Map(chapters, lit)
     memory = encoder(s)
@@ -113,6 +94,8 @@ def translator_map(chapters: Mapping[str, Chapter], lit: str = "") -> Map:
     loop = [(390, word.y), (390, FED_IN)]
     s.arrow(word, (368, FED_IN), through=loop, kind="target")
     s.text("fed in again", at=(330, word.y - 11), kind="target", size=13)
+    if missing := sorted(chapters.keys() - {part.name for part in s.parts}):
+        raise ValueError(f"expected a part of the map for each chapter, got none for {missing}")
     return s
 
 
@@ -184,13 +167,12 @@ def about(s: Map) -> None:
         s.stop(concept, text, at=(LEFT, 428 + i * ROW))
 
 
-def small_map(lit: str) -> str:
+def small_map(chapters: Mapping[str, Chapter], lit: str) -> str:
     """The same map as a picture without words, as SVG: where in it the chapter `lit` stands."""
-    blank = {concept: Chapter(0, "", "") for concept in HERE}
     drawn = []
-    for part in translator_map(blank).parts:
+    for part in translator_map(chapters).parts:
         style = "on" if part.name == lit else "off"
-        if part.name in HERE:
+        if part.name in chapters:
             drawn.append(rectangle(part, radius=4, style=style))
     return (
         f'<svg class="sch small" viewBox="0 0 {WIDTH} {HEIGHT}" width="{number(WIDTH / 8)}" '

@@ -1,14 +1,16 @@
 """The attention layer: each query takes home a weighted mean of the values.
 
-What is here: one attention map (`scaled_dot_product_attention`), the keys and values kept while
-decoding (`KeyValueCache`), several maps side by side (`MultiHeadAttention`), for self- and for
-cross-attention alike, and a look at every map of a model (`attention_maps`).
+What is here: one attention map (`attention_weights`) and what it gives
+(`scaled_dot_product_attention`), the keys and values kept while decoding (`KeyValueCache`), several
+maps side by side (`MultiHeadAttention`), for self- and for cross-attention alike, and a look at
+every map of a model (`attention_maps`).
 What is not: masks, which are made in `lib.masks`; positions, residuals and norms."""
 
+import inspect
 import math
 from copy import copy
 from functools import partial
-from typing import Any, Literal, overload
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -22,30 +24,37 @@ from lib.positions import Positions
 FIRST_ROOM = 32  # positions; doubled whenever it is full
 
 
-@overload
-def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
+def attention_weights(
+    query: Float[Tensor, "*batch query d_k"],
+    key: Float[Tensor, "*batch key d_k"],
+    mask: Bool[Tensor, "..."] | None = None,
     *,
-    bias: Tensor | None = None,
-    dropout: float = 0.0,
-    return_weights: Literal[False] = False,
-) -> Tensor: ...
+    bias: Float[Tensor, "..."] | None = None,
+) -> Float[Tensor, "*batch query key"]:
+    """softmax(Q K^T / sqrt(d_k)): how much of each value each query takes, one row for a query.
 
+    Weights are 0 where masked and a row of them sums to 1; a fully masked row is all 0.
 
-@overload
-def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
-    *,
-    bias: Tensor | None = None,
-    dropout: float = 0.0,
-    return_weights: bool,
-) -> Tensor | tuple[Tensor, Tensor]: ...
+    Shapes: mask broadcasts to (*batch, query, key), True = may attend; where *batch is (batch,
+        heads), three axes mean (batch, query, key).
+    Args:
+        query: what is looked for.
+        key: what is compared with it.
+        mask: which keys each query may attend to, all unless given.
+        bias: a term added to the scores, which broadcasts to them.
+    Errors: ValueError for other batch axes and for a mask that is not boolean or does not fit.
+    Source: Attention Is All You Need, section 3.2.1, equation 1.
+    """
+    _require_fitting(query, key, key)
+    # Q is divided before the product: fewer numbers to divide, and no overflow in float16.
+    scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-2, -1)  # (*batch, query, key)
+    if bias is not None:
+        scores = scores + bias.to(scores.dtype).expand(scores.shape)
+    if mask is None:
+        return scores.softmax(dim=-1)
+    hidden = ~fit_mask(mask, scores.shape) & (scores < torch.inf)  # NaN stays, as in the kernel
+    scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
+    return scores.softmax(dim=-1).masked_fill(hidden, 0.0)  # a fully masked row: zeros
 
 
 def scaled_dot_product_attention(
@@ -56,53 +65,51 @@ def scaled_dot_product_attention(
     *,
     bias: Float[Tensor, "..."] | None = None,
     dropout: float = 0.0,
-    return_weights: bool = False,
-) -> (
-    Float[Tensor, "*batch query d_v"]
-    | tuple[Float[Tensor, "*batch query d_v"], Float[Tensor, "*batch query key"]]
-):
+) -> Float[Tensor, "*batch query d_v"]:
     """softmax(Q K^T / sqrt(d_k)) V: for each query a mean of the values, weighted by its scores.
 
-    Without the weights torch's fused kernel computes it, which never stores a query x key matrix.
-    Asked for the weights, the formula below does. Both give the same values and gradients.
+    It is `attention_weights(query, key, mask) @ value`, with the same gradients, but torch's fused
+    kernel computes it, which never stores a query x key matrix. The output of a fully masked row is
+    all 0. Keys and values must be finite, masked ones too: NaN there makes every output of its
+    sequence NaN.
 
-    Shapes: query (*batch, query, d_k), key (*batch, key, d_k), value (*batch, key, d_v). mask:
-        boolean, True = may attend, broadcasts to (*batch, query, key); where *batch is (batch,
-        heads), three axes mean (batch, query, key). Returns (*batch, query, d_v), with the weights
-        (*batch, query, key) if asked. Weights are 0 where masked and a row of them sums to 1; a
-        fully masked row is all 0, and so is its output. Keys and values must be finite, masked ones
-        too: NaN there makes every output of its sequence NaN, with the weights and without.
-    Args: bias, a term added to the scores, which broadcasts to (*batch, query, key). dropout, the
-        fraction of weights set to 0 at this call (at inference, pass 0); the weights are returned
-        as they were before it.
-    Errors: ValueError for shapes or types that do not fit, a mask that is not boolean, and a
-        dropout that is not from 0 to below 1.
+    Args:
+        query: what is looked for.
+        key: what is compared with it.
+        value: what is taken from there.
+        mask: which keys each query may attend to, see `attention_weights`.
+        bias: a term added to the scores, which broadcasts to them.
+        dropout: the fraction of weights set to 0 at this call; at inference, pass 0.
+    Errors: ValueError for other batch axes, another number of values than keys, and a mask that is
+        not boolean or does not fit; torch's RuntimeError for other dimensions or types.
     Source: Attention Is All You Need, section 3.2.1, equation 1.
     """
     _require_fitting(query, key, value)
-    _require_fraction(dropout)
-    d_k = query.shape[-1]
-    if mask is not None:
-        mask = fit_mask(mask, (*query.shape[:-1], key.shape[-2]))
-    if bias is not None:
-        bias = _fitting(bias.to(query.dtype), (*query.shape[:-1], key.shape[-2]))
-    if not return_weights:
-        if bias is not None:  # the kernel takes one or the other: "masked" becomes -inf in the bias
-            mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+    added = _mask_and_bias(mask, bias, query, key)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout)
 
-    # Q is divided before the product: fewer numbers to divide, and no overflow in float16.
-    scores = (query / math.sqrt(d_k)) @ key.transpose(-2, -1)  # (*batch, query, key)
-    if bias is not None:
-        scores = scores + bias
+
+def _mask_and_bias(
+    mask: Tensor | None, bias: Tensor | None, query: Tensor, key: Tensor
+) -> Tensor | None:
+    """The one argument that torch's kernel takes for both: "masked" is -inf in the bias."""
+    scores_shape = (*query.shape[:-1], key.shape[-2])
     if mask is not None:
-        hidden = ~mask & (scores < torch.inf)  # NaN stays and spreads, as in the kernel
-        scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
-    weights = scores.softmax(dim=-1)
-    if mask is not None:
-        weights = weights.masked_fill(hidden, 0.0)  # a fully masked row: zeros
-    output = F.dropout(weights, dropout) @ value  # (*batch, query, d_v)
-    return output, weights
+        mask = fit_mask(mask, scores_shape)
+    if bias is None:
+        return mask
+    bias = bias.to(query.dtype).expand(scores_shape)
+    return bias if mask is None else torch.where(mask, bias, -torch.inf)
+
+
+def _require_fitting(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """An error for what the kernel would broadcast, or read only a part of."""
+    if query.shape[:-2] != key.shape[:-2] or key.shape[:-1] != value.shape[:-1]:
+        raise ValueError(
+            "expected the same batch axes in all three, and one value for each key, got query "
+            f"{tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}; take keys "
+            "and values from the same positions, and use expand for what all sequences share"
+        )
 
 
 class KeyValueCache:
@@ -148,22 +155,20 @@ class KeyValueCache:
         return self.read()
 
     def _require_alike(self, key: Tensor, value: Tensor) -> None:
-        """An error unless the two go together, and continue what is stored."""
-        if not key.dim() == value.dim() == 4:
-            shapes = f"{tuple(key.shape)}, {tuple(value.shape)}"
-            raise ValueError(f"expected keys and values (batch, heads, new, d), got {shapes}")
-        if self.length and len(key) != len(self._key):
+        """An error unless the new positions continue what is stored."""
+        for new, old in ((key, self._key), (value, self._value)):
+            same = new.shape[:2] == old.shape[:2] and new.shape[3:] == old.shape[3:]
+            if self.length and not (same and (new.dtype, new.device) == (old.dtype, old.device)):
+                raise ValueError(
+                    f"expected (batch, heads, new, d) as stored, {tuple(old.shape)} of {old.dtype} "
+                    f"on {old.device}, got {tuple(new.shape)} of {new.dtype} on {new.device}; "
+                    "append what the same layer made, and use select to keep some of the sequences"
+                )
+        if not key.dim() == value.dim() == 4 or key.shape[:3] != value.shape[:3]:
             raise ValueError(
-                f"expected a batch of {len(self._key)} as at the first step, got {len(key)}; "
-                "use select to keep some of the sequences"
+                "expected keys and values (batch, heads, new, d), one value for each key, got "
+                f"{tuple(key.shape)} and {tuple(value.shape)}; append what one layer made"
             )
-        first = self._key if self.length else key
-        for new, old in ((key, first), (value, self._value if self.length else value)):
-            wanted = (*first.shape[:2], key.shape[2], old.shape[3])
-            if new.shape != wanted or (new.dtype, new.device) != (first.dtype, first.device):
-                got = f"{tuple(new.shape)} of {new.dtype} on {new.device}"
-                stored = f"keys and values {wanted} of {first.dtype} on {first.device}"
-                raise ValueError(f"expected {stored}, got {got}; append what the same layer made")
 
     def read(
         self,
@@ -175,21 +180,12 @@ class KeyValueCache:
         """Return a cache that holds these sequences of the batch, in this order, each any number of
         times: a beam goes on with some hypotheses and drops others.
 
-        Errors: ValueError for rows that it does not have.
+        Errors: torch's IndexError for rows that it does not have.
         """
         chosen = copy(self)
         if self.length:
-            chosen._key, chosen._value = _rows(self._key, rows), _rows(self._value, rows)
+            chosen._key, chosen._value = self._key[rows], self._value[rows]
         return chosen
-
-
-def _rows(stored: Tensor, rows: Tensor) -> Tensor:
-    try:
-        if rows.dim() != 1 or rows.dtype not in (torch.int32, torch.int64):
-            raise IndexError("these are no numbers of rows")
-        return stored[rows]
-    except IndexError as e:
-        raise ValueError(f"expected rows of a batch {list(stored.shape[:1])}, got {rows}") from e
 
 
 def _moved(old: Tensor, length: int, new: Tensor, room: int) -> Tensor:
@@ -212,15 +208,23 @@ class MultiHeadAttention(nn.Module):
     multi-query attention. A cache holds n_kv_heads heads only.
 
     Shapes: see `forward`.
-    Args: d_model and n_heads as in the paper; n_kv_heads is n_heads unless given. d_k and d_v, the
-        dimensions of one head, are d_model / n_heads unless given. d_query_in, d_key_in,
-        d_value_in, the dimensions of the inputs, and d_out, that of the output, are d_model unless
-        given (d_value_in: d_key_in). bias adds a bias to each of the four projections. dropout acts
-        on the attention weights, in training; the paper has none there. positions, a scheme of
-        `lib.positions` that rotates queries and keys or adds to the scores, for self-attention; the
-        layers of a stack share one.
-    Errors: ValueError for a size below 1, a dropout that is not from 0 to below 1, and if n_heads
-        does not divide d_model where d_k or d_v follows from it, or n_kv_heads not n_heads.
+    Args:
+        d_model: the model's width, which the sizes below follow unless they are given.
+        n_heads: heads of queries, and attention maps.
+        n_kv_heads: heads of keys and values; n_heads unless given.
+        d_k: dimension of one head's queries and keys; d_model / n_heads unless given.
+        d_v: dimension of one head's values; d_model / n_heads unless given.
+        d_query_in: dimension of x_query; d_model unless given.
+        d_key_in: dimension of x_key; d_model unless given.
+        d_value_in: dimension of x_value; d_key_in unless given.
+        d_out: dimension of the output; d_model unless given.
+        bias: whether each of the four projections has one.
+        dropout: of the attention weights, in training; the paper has none there.
+        positions: a scheme of `lib.positions` that rotates queries and keys or adds to the scores,
+            for self-attention; the layers of a stack share one.
+    Errors: ValueError for d_model or n_heads below 1, a dropout that is not from 0 to below 1, and
+        if n_heads does not divide d_model where d_k or d_v follows from it, or n_kv_heads not
+        n_heads.
     Source: Attention Is All You Need, section 3.2.2; Shazeer 2019 (multi-query); Ainslie et al.
         2023 (grouped-query).
     """
@@ -254,7 +258,8 @@ class MultiHeadAttention(nn.Module):
                 f"expected n_kv_heads to divide n_heads, got n_kv_heads={n_kv_heads} and "
                 f"n_heads={n_heads}; each group has n_heads / n_kv_heads query heads"
             )
-        _require_fraction(dropout)
+        if not 0 <= dropout < 1:
+            raise ValueError(f"expected a dropout of at least 0 and below 1, got {dropout!r}")
         self.n_heads = n_heads
         self.n_kv_heads = n_kv_heads
         self.dropout = dropout
@@ -265,7 +270,6 @@ class MultiHeadAttention(nn.Module):
         d_key_in = d_model if d_key_in is None else d_key_in
         d_value_in = d_key_in if d_value_in is None else d_value_in
         d_out = d_model if d_out is None else d_out
-        _require_sizes(d_k=d_k, d_v=d_v, d_query_in=d_query_in, d_key_in=d_key_in, d_out=d_out)
 
         # The matrices W_1 ... W_h of all heads stand side by side in one.
         self.w_q = nn.Linear(d_query_in, n_heads * d_k, bias=bias)
@@ -286,158 +290,126 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         *,
         cache: KeyValueCache | None = None,
-        return_weights: bool = False,
-    ) -> (
-        Float[Tensor, "batch query d_out"]
-        | tuple[Float[Tensor, "batch query d_out"], Float[Tensor, "batch heads query key"]]
-    ):
+    ) -> Float[Tensor, "batch query d_out"]:
         """Let each position of `x_query` attend to the positions of `x_key`.
 
-        Shapes: x_query (batch, query, d_query_in); x_key (batch, key, d_key_in), x_query itself
-            unless given; x_value (batch, key, d_value_in), x_key itself unless given. mask (query,
-            key), (batch, query, key) or (batch, heads, query, key), each axis full or 1. Returns
-            (batch, query, d_out), with the weights (batch, heads, query, key) if asked.
-        Args: cache, while decoding: one that grows gets the new keys and values, and the queries
-            attend to all that it holds; another is filled by the first call, read by the next ones.
-        Errors: ValueError for dimensions, lengths or a mask that do not fit.
+        Args:
+            x_query: the positions that ask.
+            x_key: the positions that are asked; x_query itself unless given.
+            x_value: what is taken from there; x_key itself unless given.
+            mask: (query, key), (batch, query, key) or (batch, heads, query, key), each axis full
+                or 1, True = may attend.
+            cache: while decoding. One that grows gets the new keys and values, and the queries
+                attend to all that it holds; another is filled by the first call, read by the next.
+        Errors: ValueError for lengths, batch axes or a mask that do not fit; torch's RuntimeError
+            for another dimension than the layer was made for.
         Source: Attention Is All You Need, section 3.2.2.
         """
-        offset = cache.length if cache is not None and cache.grows else 0
         x_key = x_query if x_key is None else x_key
         x_value = x_key if x_value is None else x_value
-        query = self._split_heads(self._project("w_q", x_query), self.n_heads)
-        if self.positions is not None:
-            query = self.positions.rotate(query, offset)
+        # In self-attention the positions of this call come after those that the cache holds.
+        offset = cache.length if cache is not None and cache.grows else 0
+        query = self._rotated(self._split_heads(self.w_q, x_query), offset)
         if cache is not None and cache.length and not cache.grows:
+            # In cross-attention the source does not change: it was projected at the first step.
             key, value = cache.read()
         else:
-            key = self._split_heads(self._project("w_k", x_key), self.n_kv_heads)
-            value = self._split_heads(self._project("w_v", x_value), self.n_kv_heads)
-            if self.positions is not None:
-                key = self.positions.rotate(key, offset)
+            key = self._rotated(self._split_heads(self.w_k, x_key), offset)
+            value = self._split_heads(self.w_v, x_value)
             if cache is not None:
-                key, value = cache.append(key, value)
-        bias = None
-        if self.positions is not None:
-            bias = self.positions.bias(query.shape[-2], key.shape[-2])
-        heads, weights = _attend_in_groups(
-            query,
-            key,
-            value,
-            mask,
-            bias=bias,
-            dropout=self.dropout if self.training else 0.0,
-            return_weights=return_weights,
-        )
+                key, value = cache.append(key, value)  # from here on, with all earlier ones
+        dropout = self.dropout if self.training else 0.0
+        attended = _attend_in_groups(query, key, value, mask, self._bias(query, key), dropout)
         # (batch, heads, query, d_v) -> (batch, query, heads, d_v) -> (batch, query, heads * d_v)
-        output = self.w_o(heads.transpose(1, 2).flatten(2))  # (batch, query, d_out)
-        return output if weights is None else (output, weights)
+        return self.w_o(attended.transpose(1, 2).flatten(2))  # (batch, query, d_out)
 
-    @staticmethod
-    def _split_heads(x: Tensor, n_heads: int) -> Tensor:
-        """(batch, time, heads * d) -> (batch, time, heads, d) -> (batch, heads, time, d)."""
-        return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+    def attention_weights(
+        self,
+        x_query: Float[Tensor, "batch query d_query_in"],
+        x_key: Float[Tensor, "batch key d_key_in"] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        cache: KeyValueCache | None = None,
+    ) -> Float[Tensor, "batch heads query key"]:
+        """Return the attention map of each head: what `forward` weighs the values by.
 
-    def _project(self, name: str, x: Tensor) -> Tensor:
-        """x W, with an error that speaks of the input and not of a matrix product."""
-        projection = getattr(self, name)
-        if x.dim() != 3 or x.shape[-1] != projection.in_features:
+        Dropout leaves them alone. Arguments and errors are those of `forward`; a cache is read as
+        `forward` has left it, with the keys of this call's positions in it.
+        """
+        query = self._split_heads(self.w_q, x_query)
+        if cache is not None:
+            key, _ = cache.read()
+            query = self._rotated(query, cache.length - query.shape[2] if cache.grows else 0)
+        else:
+            key = self._rotated(self._split_heads(self.w_k, x_query if x_key is None else x_key))
+            query = self._rotated(query)
+        bias = self._bias(query, key)
+        key = key.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1)
+        return attention_weights(query, key, mask, bias=bias)
+
+    def _split_heads(self, projection: nn.Linear, x: Tensor) -> Tensor:
+        """Project: (batch, time, d) -> (batch, time, heads * d_k) -> (batch, heads, time, d_k)."""
+        if x.dim() != 3:
             raise ValueError(
-                f"expected an input (batch, time, {projection.in_features}) for {name}, "
-                f"got {tuple(x.shape)}; the dimensions are set when the layer is made: "
-                "d_query_in, d_key_in, d_value_in"
+                f"expected an input (batch, time, {projection.in_features}), got {tuple(x.shape)}; "
+                "add a batch of one to a single sequence: x[None]"
             )
-        return projection(x)
+        n_heads = self.n_heads if projection is self.w_q else self.n_kv_heads
+        return projection(x).unflatten(-1, (n_heads, -1)).transpose(1, 2)
+
+    def _rotated(self, x: Tensor, offset: int = 0) -> Tensor:
+        return x if self.positions is None else self.positions.rotate(x, offset)
+
+    def _bias(self, query: Tensor, key: Tensor) -> Tensor | None:
+        return None if self.positions is None else self.positions.bias(query.shape[2], key.shape[2])
 
 
 def _attend_in_groups(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    query: Float[Tensor, "batch heads query d_k"],
+    key: Float[Tensor, "batch kv_heads key d_k"],
+    value: Float[Tensor, "batch kv_heads key d_v"],
     mask: Tensor | None,
-    *,
     bias: Tensor | None,
-    **options: Any,
-) -> tuple[Tensor, Tensor | None]:
-    """Attention of heads of queries, of which each group shares one head of keys and values.
-
-    Shapes: query (batch, heads, query, d_k), key (batch, kv_heads, key, d_k), value (batch,
-        kv_heads, key, d_v). Returns (batch, heads, query, d_v), and the weights if asked.
-    """
-    batch, n_heads, n_queries, _ = query.shape
-    group = n_heads // key.shape[1]
-    if group > 1 and mask is None and bias is None:
+    dropout: float,
+) -> Float[Tensor, "batch heads query d_v"]:
+    """Attention of heads of queries, of which each group shares one head of keys and values."""
+    n_heads, n_kv_heads = query.shape[1], key.shape[1]
+    if n_heads == n_kv_heads:
+        return scaled_dot_product_attention(query, key, value, mask, bias=bias, dropout=dropout)
+    if mask is None and bias is None:
         # A group's queries become more queries of one head: a step of decoding reads each key once.
-        query = query.unflatten(1, (-1, group)).flatten(2, 3)  # (batch, kv_heads, ..., d_k)
-    elif group > 1:
-        key, value = (x.repeat_interleave(group, dim=1) for x in (key, value))
-    attended = scaled_dot_product_attention(query, key, value, mask, bias=bias, **options)
-    heads, weights = attended if isinstance(attended, tuple) else (attended, None)
-    if query.shape[1] < n_heads:
-        heads = heads.reshape(batch, n_heads, n_queries, -1)
-        weights = None if weights is None else weights.reshape(batch, n_heads, n_queries, -1)
-    return heads, weights
-
-
-def _require_fitting(query: Tensor, key: Tensor, value: Tensor) -> None:
-    q, k, v = query.shape, key.shape, value.shape
-    if min(len(q), len(k), len(v)) < 2:
-        wanted, remedy = "at least two axes (time, d)", "add a batch of one"
-    elif q[-1] != k[-1]:
-        wanted, remedy = "query and key of the same dimension d_k", "project one of them"
-    elif k[-2] != v[-2]:
-        wanted, remedy = "one value for each key", "take both from the same positions"
-    elif not q[:-2] == k[:-2] == v[:-2]:
-        wanted, remedy = "the same batch axes in all three", "use expand"
-    elif not query.dtype == key.dtype == value.dtype or not query.is_floating_point():
-        kinds = f"query {query.dtype}, key {key.dtype}, value {value.dtype}"
-        raise ValueError(f"expected one type of real numbers, got {kinds}; convert with .to(dtype)")
-    else:
-        return
-    shapes = f"query {tuple(q)}, key {tuple(k)}, value {tuple(v)}"
-    raise ValueError(f"expected {wanted}, got {shapes}; {remedy}")
-
-
-def _fitting(bias: Tensor, shape: tuple[int, ...]) -> Tensor:
-    try:
-        bias.expand(shape)
-    except RuntimeError as error:
-        got = f"{shape}, got {tuple(bias.shape)}"
-        raise ValueError(f"expected a bias that broadcasts to the scores {got}") from error
-    return bias
-
-
-def _require_fraction(dropout: float) -> None:
-    if not 0 <= dropout < 1:
-        raise ValueError(f"expected a dropout of at least 0 and below 1, got {dropout!r}")
+        stacked = query.unflatten(1, (n_kv_heads, -1)).flatten(2, 3)  # (batch, kv_heads, ..., d_k)
+        attended = scaled_dot_product_attention(stacked, key, value, dropout=dropout)
+        return attended.unflatten(2, (n_heads // n_kv_heads, -1)).flatten(1, 2)
+    _require_fitting(query[:, :n_kv_heads], key, value)
+    added = _mask_and_bias(mask, bias, query, key)
+    return F.scaled_dot_product_attention(
+        query, key, value, attn_mask=added, dropout_p=dropout, enable_gqa=True
+    )
 
 
 @torch.no_grad()
 def attention_maps(
-    model: nn.Module, *inputs: Tensor
+    model: nn.Module, *inputs: Any, **options: Any
 ) -> dict[str, Float[Tensor, "batch heads query key"]]:
     """Run the model and return every attention map, under the name of the layer that made it.
 
-    E.g. "decoder.layers.0.cross_attention". Hooks ask each attention layer for its weights; the
-    model is called as always and is left as it was.
+    E.g. "decoder.layers.0.cross_attention". A hook asks each attention layer for its weights after
+    it has run; the model is called as always and is left as it was.
     """
     maps, hooks = {}, []
 
-    def ask(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        return args, {**kwargs, "return_weights": True}
+    def keep(name: str, layer: MultiHeadAttention, args: tuple, kwargs: dict, output: Tensor):
+        asked = inspect.signature(layer.forward).bind(*args, **kwargs).arguments
+        asked.pop("x_value", None)
+        maps[name] = layer.attention_weights(**asked)
 
-    def keep(name: str, module: nn.Module, args: tuple, result: tuple) -> Tensor:
-        output, maps[name] = result
-        return output
-
-    for name, module in model.named_modules():
-        if isinstance(module, MultiHeadAttention):
-            hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
-            hooks.append(
-                module.register_forward_hook(partial(keep, name.removesuffix(".sublayer")))
-            )
+    for name, layer in model.named_modules():
+        if isinstance(layer, MultiHeadAttention):
+            hook = partial(keep, name.removesuffix(".sublayer"))
+            hooks.append(layer.register_forward_hook(hook, with_kwargs=True))
     try:
-        model(*inputs)
+        model(*inputs, **options)
     finally:
         for hook in hooks:
             hook.remove()

@@ -153,10 +153,8 @@ class Vocabulary:
     def from_sentences(cls, sentences: Iterable[Sequence[str]], min_count: int = 1) -> "Vocabulary":
         """Collect the tokens that occur at least `min_count` times, the most frequent first.
 
-        Errors: ValueError for a sentence that is not yet split into tokens, or min_count below 1.
+        Errors: ValueError for a sentence that is not yet split into tokens.
         """
-        if min_count < 1:
-            raise ValueError(f"expected min_count of at least 1, got {min_count}")
         counts = Counter(token for sentence in sentences for token in cls._cut(sentence))
         frequent = sorted((-n, token) for token, n in counts.items() if n >= min_count)
         return cls(token for _, token in frequent)
@@ -184,10 +182,16 @@ class Vocabulary:
     def _until_the_end(self, ids: Iterable[int] | Int[Tensor, " time"]) -> Iterator[int]:
         """The numbers up to the first EOS, without PAD and BOS, each of them checked."""
         if isinstance(ids, Tensor) and ids.dim() != 1:
-            raise ValueError(f"expected the numbers of one sentence, got {tuple(ids.shape)}")
+            raise ValueError(
+                f"expected the numbers of one sentence, got {tuple(ids.shape)}; decode the rows "
+                "of a batch one by one"
+            )
         for i in map(int, ids):
             if not 0 <= i < len(self):
-                raise ValueError(f"expected numbers from 0 to {len(self) - 1}, got {i}")
+                raise ValueError(
+                    f"expected numbers from 0 to {len(self) - 1}, got {i}; decode with the "
+                    "vocabulary of the same side"
+                )
             if i == EOS:
                 return
             if i not in (PAD, BOS):
@@ -226,8 +230,6 @@ def make_batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vo
 
     Errors: ValueError for no pairs.
     """
-    if not pairs:
-        raise ValueError("expected at least one pair to make a batch of, got none")
     sources = [source_vocab.encode(pair.source) for pair in pairs]
     return pad_batch(sources, [target_vocab.encode(pair.target) for pair in pairs])
 
@@ -238,47 +240,16 @@ def pad_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     Errors: ValueError for no sentences, or for unequal numbers of sources and targets.
     """
     if not sources or len(sources) != len(targets):
-        got = f"{len(sources)} sources and {len(targets)} targets"
-        raise ValueError(f"expected as many targets as sources, at least one, got {got}")
+        raise ValueError(
+            "expected as many targets as sources, at least one, got "
+            f"{len(sources)} sources and {len(targets)} targets"
+        )
     return Batch(
         source=_padded([[*source, EOS] for source in sources]),
         source_lengths=torch.tensor([len(source) + 1 for source in sources]),
         target_in=_padded([[BOS, *target] for target in targets]),
         target_out=_padded([[*target, EOS] for target in targets]),
     )
-
-
-def batches(
-    pairs: Sequence[Pair],
-    source_vocab: Vocabulary,
-    target_vocab: Vocabulary,
-    batch_size: int,
-    *,
-    seed: int,
-) -> Iterator[Batch]:
-    """Go once through the pairs in random batches of sentences of similar length.
-
-    The pairs are shuffled and split into pools; each pool is sorted by length and split into
-    batches, so little is padded; then the batches are shuffled. The same seed gives the same
-    batches. All batches are full but perhaps one.
-
-    Errors: ValueError for no pairs or a batch size below 1.
-    """
-    if not pairs or batch_size < 1:
-        got = f"{len(pairs)} pairs and batch size {batch_size}"
-        raise ValueError(f"expected at least one pair and a batch size of at least 1, got {got}")
-    rng = random.Random(seed)
-    order = rng.sample(pairs, len(pairs))
-    groups = []
-    for start in range(0, len(order), POOL * batch_size):
-        pool = sorted(order[start : start + POOL * batch_size], key=_lengths)
-        groups += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
-    rng.shuffle(groups)
-    return (make_batch(group, source_vocab, target_vocab) for group in groups)
-
-
-def _lengths(pair: Pair) -> tuple[int, int]:
-    return len(pair.source), len(pair.target)
 
 
 def _padded(rows: list[list[int]]) -> Int[Tensor, "batch time"]:
@@ -304,36 +275,29 @@ class Position(NamedTuple):
     index: int  # type: ignore[assignment]  # of a batch; a tuple's own method is not needed
 
 
-def token_batches(
-    pairs: Sequence[Pair],
-    source_vocab: Vocabulary,
-    target_vocab: Vocabulary,
-    max_tokens: int,
-    *,
-    seed: int,
-) -> Iterator[Batch]:
-    """Go once through the pairs in batches of at most `max_tokens` tokens on either side.
-
-    A side's tokens are sentences x longest sentence: padding and EOS take memory too. The pairs
-    are sorted by length, equals in random order; the batches come in random order. The same seed
-    gives the same batches.
-
-    Errors: ValueError for no pairs, or a sentence that is longer than max_tokens.
-    Source: Attention Is All You Need, section 5.1.
-    """
-    stream = BatchStream(pairs, source_vocab, target_vocab, max_tokens=max_tokens)
-    return map(stream.batch, stream.groups(seed))
-
-
 class BatchStream:
     """Batches without end, epoch after epoch, from a place that can be kept and found again.
 
     A batch is full when one sentence more would pass `max_tokens` on either side, or when it has
-    `batch_size` sentences; at least one of the two bounds is needed. Each epoch has its own order,
-    which follows from seed and epoch alone. So the position is all there is to save.
+    `batch_size` sentences; at least one of the two bounds is needed. In each epoch the pairs are
+    shuffled and cut into pools; each pool is sorted by length and cut into batches, so that little
+    of them is padding; then the batches are shuffled. The order of an epoch follows from seed and
+    epoch alone, so the position is all there is to save.
+
+    Args:
+        pairs: the sentences.
+        source_vocab: numbers the tokens of the sources.
+        target_vocab: numbers those of the targets.
+        max_tokens: the most tokens on a side: sentences x longest sentence, as padding and EOS
+            take memory too.
+        batch_size: the most sentences in a batch.
+        pool: pairs that are sorted together, all unless given. Batches of a small pool are less
+            alike from one epoch to the next, and have a little more padding.
+        seed: of the order.
+    Errors: ValueError for no pairs, no bound or a bad one, a sentence longer than max_tokens.
+    Source: Attention Is All You Need, section 5.1.
 
     position   epoch and batch that come next; set it to go on from there
-    Errors: ValueError for no pairs, no bound or a bad one, a sentence longer than max_tokens.
     """
 
     def __init__(
@@ -344,13 +308,15 @@ class BatchStream:
         *,
         max_tokens: int | None = None,
         batch_size: int | None = None,
+        pool: int | None = None,
         seed: int = 0,
     ):
         if not pairs:
             raise ValueError("expected at least one pair to make batches of, got none")
         if max_tokens is None and batch_size is None:
             raise ValueError("expected max_tokens or batch_size, got neither: bound the batches")
-        for name, bound in (("max_tokens", max_tokens), ("batch_size", batch_size)):
+        bounds = {"max_tokens": max_tokens, "batch_size": batch_size, "pool": pool}
+        for name, bound in bounds.items():
             if bound is not None and bound < 1:
                 raise ValueError(f"expected {name} of at least 1, got {bound}")
         self._pairs = [
@@ -359,11 +325,13 @@ class BatchStream:
         ]
         longest = max(max(pair.lengths) for pair in self._pairs)
         if max_tokens is not None and longest > max_tokens:
-            wanted = f"sentences of at most max_tokens={max_tokens} tokens with EOS"
-            got = f"one of {longest}; raise max_tokens or leave long sentences out"
-            raise ValueError(f"expected {wanted}, got {got}")
+            raise ValueError(
+                f"expected sentences of at most max_tokens={max_tokens} tokens with EOS, got one "
+                f"of {longest}; raise max_tokens or leave long sentences out"
+            )
         self._max_tokens = max_tokens or longest * len(pairs)
         self._batch_size = batch_size or len(pairs)
+        self._pool = pool or len(pairs)
         self._seed = seed
         self.position = Position(0, 0)
 
@@ -377,38 +345,45 @@ class BatchStream:
         epoch, index = map(operator.index, place)
         groups = self.groups(self._seed * 1000 + epoch)
         if not (epoch >= 0 and 0 <= index < len(groups)):
-            got = f"epoch {epoch} and index {index}; the data or the bounds are other ones"
-            wanted = f"an index from 0 to {len(groups) - 1} in an epoch from 0"
-            raise ValueError(f"expected {wanted}, got {got}")
+            raise ValueError(
+                f"expected an index from 0 to {len(groups) - 1} in an epoch from 0, got epoch "
+                f"{epoch} and index {index}; the data or the bounds are other ones"
+            )
         self._epoch_groups, self._position = groups, Position(epoch, index)
 
     def groups(self, seed: int) -> list[list[int]]:
-        """Sort the pairs into batches, as numbers of pairs."""
+        """Sort the pairs into the batches of one epoch, as numbers of pairs."""
         rng = random.Random(seed)
         order = rng.sample(range(len(self._pairs)), len(self._pairs))
-        order.sort(key=lambda i: self._pairs[i].lengths)  # stable: equals stay in random order
+        groups: list[list[int]] = []
+        for start in range(0, len(order), self._pool):
+            pool = order[start : start + self._pool]
+            pool.sort(key=lambda i: self._pairs[i].lengths)  # stable: equals stay in random order
+            groups += self._cut(pool)
+        rng.shuffle(groups)
+        return groups
+
+    def _cut(self, pool: list[int]) -> list[list[int]]:
+        """Fill one batch after another with these pairs, in their order."""
         groups: list[list[int]] = [[]]
         longest = 0  # on either side, in the batch that is being filled
-        for i in order:
+        for i in pool:
             longest = max(longest, *self._pairs[i].lengths)
             full = len(groups[-1]) == self._batch_size
             if groups[-1] and (full or (len(groups[-1]) + 1) * longest > self._max_tokens):
                 groups.append([])
                 longest = max(self._pairs[i].lengths)
             groups[-1].append(i)
-        rng.shuffle(groups)
         return groups
 
     def batch(self, group: Sequence[int]) -> Batch:
-        """Put the pairs with these numbers side by side; ValueError for a number without one."""
-        if not all(0 <= i < len(self._pairs) for i in group):
-            raise ValueError(f"expected numbers from 0 to {len(self._pairs) - 1}, got {group}")
+        """Put the pairs with these numbers side by side."""
         pairs = [self._pairs[i] for i in group]
         return pad_batch([pair.source for pair in pairs], [pair.target for pair in pairs])
 
     @property
     def per_epoch(self) -> int:
-        """Batches in an epoch: as many in each, as the lengths do not change."""
+        """Batches in an epoch: as many in each, as long as all pairs are in one pool."""
         return len(self._epoch_groups)
 
     def __iter__(self) -> "BatchStream":
@@ -422,3 +397,53 @@ class BatchStream:
         else:
             self.position = (epoch + 1, 0)
         return batch
+
+
+def endless(
+    pairs: Sequence[Pair],
+    source_vocab: Vocabulary,
+    target_vocab: Vocabulary,
+    batch_size: int,
+    *,
+    seed: int = 0,
+) -> BatchStream:
+    """Batches of so many sentences without end: a `BatchStream` with a pool of 50 batches."""
+    pool = POOL * max(batch_size, 1)
+    return BatchStream(
+        pairs, source_vocab, target_vocab, batch_size=batch_size, pool=pool, seed=seed
+    )
+
+
+def batches(
+    pairs: Sequence[Pair],
+    source_vocab: Vocabulary,
+    target_vocab: Vocabulary,
+    batch_size: int,
+    *,
+    seed: int,
+) -> Iterator[Batch]:
+    """Go once through the pairs as `endless` does: all batches are full but perhaps one.
+
+    The same seed gives the same batches.
+    Errors: ValueError for no pairs or a batch size below 1.
+    """
+    stream = endless(pairs, source_vocab, target_vocab, batch_size)
+    return map(stream.batch, stream.groups(seed))
+
+
+def token_batches(
+    pairs: Sequence[Pair],
+    source_vocab: Vocabulary,
+    target_vocab: Vocabulary,
+    max_tokens: int,
+    *,
+    seed: int,
+) -> Iterator[Batch]:
+    """Go once through the pairs in batches of at most `max_tokens` tokens on either side.
+
+    All pairs are sorted together, see `BatchStream`. The same seed gives the same batches.
+    Errors: ValueError for no pairs, or a sentence that is longer than max_tokens.
+    Source: Attention Is All You Need, section 5.1.
+    """
+    stream = BatchStream(pairs, source_vocab, target_vocab, max_tokens=max_tokens)
+    return map(stream.batch, stream.groups(seed))

@@ -1,7 +1,8 @@
 """Decoding: from a trained model to a sentence, one token at a time.
 
 One loop, `decode`, and a rule that chooses each token: greedy decoding and sampling are rules. Beam
-search keeps several sentences at once. All work on any `SequenceModel`.
+search keeps several sentences at once. All work on any `SequenceModel`: one that reads a source and
+answers it from BOS on, or a language model, which continues the beginning that it is given.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,25 +14,36 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lib.attention import _rows
 from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
 from lib.layers import in_mode
 
 BATCH_SIZE = 250  # sentences that `translate` decodes together
+MOST_ALPHA = 50  # of the length penalty
 ROUNDING = 1e-6  # of a sum of probabilities in float32
 
 
 @runtime_checkable
 class SequenceModel(Protocol):
-    """What every decoder asks of a model, an nn.Module with two methods."""
+    """What every decoder asks of a model, an nn.Module with two methods.
+
+    A model with an attribute `continues` that is True writes on where the source ends: the first
+    token that `step` is fed is the source's last one, instead of BOS.
+    """
 
     training: bool
 
     def start(self, source: Tensor, source_lengths: Tensor) -> Any:
-        """Read the source; return the state before the first token."""
+        """Read the source; return the state before the first token is fed."""
 
     def step(self, token: Tensor, state: Any) -> tuple[Tensor, Tensor | None, Any]:
         """Feed one token: logits of the next, weights over the source or None, the new state."""
+
+
+def _first_token(model: SequenceModel, source: Tensor) -> Int[Tensor, " batch"]:
+    """What is fed first: BOS, or the end of the beginning that a language model continues."""
+    if getattr(model, "continues", False):
+        return source[:, -1]
+    return source.new_full((len(source),), BOS)
 
 
 @torch.no_grad()
@@ -44,9 +56,14 @@ def decode(
 ) -> tuple[Int[Tensor, "batch time"], Float[Tensor, "batch time source_time"] | None]:
     """Feed each token back that `choose(logits)` gives, until every sentence has ended.
 
-    Returns: the tokens, EOS included and PAD after it, at most `max_length` of them; and each
-    step's weights over the source, or None from a model without attention. The model is left in
-    the mode it was in.
+    Args:
+        model: what gives the logits; it is left in the mode it was in.
+        source: what the model reads or, for a language model, continues: (batch, source_time).
+        source_lengths: how many of its tokens are real.
+        max_length: the most tokens that are made.
+        choose: the rule, from the logits of a step to its tokens.
+    Returns: the new tokens, EOS included and PAD after it; and each step's weights over the source,
+        or None from a model without attention.
     Errors: ValueError for max_length below 1, or logits that leave a sentence no token: none that
         is above -inf, or NaN.
     """
@@ -56,7 +73,7 @@ def decode(
     maps: list[Tensor | None] = []
     with in_mode(model, training=False):
         state = model.start(source, source_lengths)
-        token = torch.full_like(source_lengths, BOS)
+        token = _first_token(model, source)
         ended = torch.zeros_like(token, dtype=torch.bool)
         while len(tokens) < max_length and not ended.all():
             logits, weights, state = model.step(token, state)
@@ -117,12 +134,11 @@ def keep_top_k(logits: Float[Tensor, "*batch vocab"], k: int) -> Float[Tensor, "
 
     Exactly k are left even where some are equal; all of them if k is not below vocab.
 
-    Errors: ValueError for k below 1, and for logits without an axis.
+    Errors: ValueError for k below 1.
     Source: Fan et al. 2018.
     """
-    if k < 1 or not logits.dim():
-        got = f"{k} for logits {tuple(logits.shape)}; k = 1 is greedy decoding"
-        raise ValueError(f"expected k of at least 1, and logits with an axis, got {got}")
+    if k < 1:
+        raise ValueError(f"expected k of at least 1, got {k}; k = 1 is greedy decoding")
     top = logits.topk(min(k, logits.shape[-1]), dim=-1)
     return torch.full_like(logits, -torch.inf).scatter(-1, top.indices, top.values)
 
@@ -141,16 +157,19 @@ def keep_top_p(logits: Float[Tensor, "*batch vocab"], p: float) -> Float[Tensor,
     if not 0 < p <= 1:
         raise ValueError(f"expected p above 0 and at most 1, got {p}; p = 1 leaves every token")
     ordered, order = logits.sort(dim=-1, descending=True)
-    chance = ordered.double().softmax(dim=-1)
-    before = F.pad(chance.cumsum(dim=-1)[..., :-1], (1, 0))
-    # What rounding a logit moves its probability by grows with the logit.
+    probability = ordered.double().softmax(dim=-1)
+    before = F.pad(probability.cumsum(dim=-1)[..., :-1], (1, 0))  # what likelier tokens have
+    # Probabilities of 0.6 and 0.3 come as logits in float32, and their sum may be 0.9 - 1e-8: with
+    # p = 0.9 a plain `before < p` would then keep a third token, on some machines and not on
+    # others. So a sum counts as p if rounding may have moved it. A logit of size s is rounded by up
+    # to eps * s, and that changes its probability by the same factor; the sum itself is exact
+    # enough, in float64.
     eps = min(torch.finfo(kind).eps for kind in (logits.dtype, torch.float32))
     rounding = (eps * ordered[..., :1].double().abs()).clamp(min=ROUNDING)
-    kept = (before < p - rounding) if p < 1 else torch.ones_like(before, dtype=torch.bool)
-    kept[..., :1] = True  # however small p is
-    return torch.full_like(logits, -torch.inf).scatter(
-        -1, order, ordered.masked_fill(~kept, -torch.inf)
-    )
+    in_nucleus = before < p - rounding
+    in_nucleus[..., :1] = True  # however small p is
+    nucleus = ordered if p == 1 else ordered.masked_fill(~in_nucleus, -torch.inf)
+    return torch.full_like(logits, -torch.inf).scatter(-1, order, nucleus)
 
 
 def sample(
@@ -169,8 +188,16 @@ def sample(
     y_t ~ p(y | y_1 .. y_{t-1}, source), first changed by `with_temperature`, then filtered by
     `keep_top_k`, then by `keep_top_p`, as far as they are given.
 
-    Args: generator, on the model's device; the same seed in it gives the same tokens.
-    Returns: the tokens, EOS included and PAD after it, at most `max_length` of them.
+    Args:
+        model: what gives the logits.
+        source: what the model reads or, for a language model, continues.
+        source_lengths: how many of its tokens are real.
+        max_length: the most tokens that are made.
+        temperature: what the logits are divided by.
+        top_k: how many of the likeliest tokens are left, all unless given.
+        top_p: the probability of the nucleus that is left, all unless given.
+        generator: of random numbers, on the model's device; the same seed gives the same tokens.
+    Returns: the new tokens, EOS included and PAD after it.
     Errors: ValueError for max_length below 1, and as the three functions above.
     Source: Holtzman et al. 2020.
     """
@@ -193,33 +220,32 @@ def length_penalty(length: int, alpha: float) -> float:
     lp(length) = ((5 + length) / 6) ^ alpha
 
     Args: length in tokens, EOS included; alpha, 0 for no penalty, 0.6 in the paper.
-    Errors: ValueError for a length below 1, an alpha below 0, or one so large that lp overflows.
+    Errors: ValueError for a length below 1, and an alpha below 0 or so large that lp may overflow.
     Source: Wu et al. 2016, equation 14.
     """
-    if length < 1 or not 0 <= alpha < torch.inf:
-        got = f"{length} and {alpha}"
-        raise ValueError(f"expected length of at least 1 and alpha of at least 0, got {got}")
-    try:
-        return ((5 + length) / 6) ** alpha
-    except OverflowError as error:
-        raise ValueError(f"expected a smaller alpha, got {alpha}; the paper has 0.6") from error
+    if length < 1 or not 0 <= alpha <= MOST_ALPHA:
+        raise ValueError(
+            f"expected length of at least 1 and alpha from 0 to {MOST_ALPHA}, got {length} and "
+            f"{alpha}; the paper has 0.6"
+        )
+    return ((5 + length) / 6) ** alpha
 
 
 def select_rows(state: Any, rows: Int[Tensor, " rows"]) -> Any:
     """Return a model's state with these rows of the batch, in this order, each any number of times.
 
-    The state may have its own `select`, or be a tensor, None, or a tuple of such.
-    Errors: ValueError for anything else, and for rows that the state does not have.
+    The state may have its own `select`, or be a tensor, None, or a tuple or a list of such.
+    Errors: ValueError for anything else; torch's IndexError for rows that the state does not have.
     """
     if hasattr(state, "select") and not isinstance(state, Tensor):
         return state.select(rows)
     if state is None:
         return None
     if isinstance(state, Tensor):
-        return _rows(state, rows)
-    if isinstance(state, tuple):
+        return state[rows]
+    if isinstance(state, tuple | list):
         parts = [select_rows(part, rows) for part in state]
-        return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+        return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
     raise ValueError(
         f"expected a state made of tensors and tuples, got {type(state).__name__}; give it a "
         "method select(rows), which keeps these sequences of the batch"
@@ -245,20 +271,33 @@ def beam_search(
     That changes no result: log p only falls, so an open one reaches log p / lp(max_length) at most.
     Only where nothing has ended after `max_length` tokens is the likeliest open one returned.
 
-    Returns: the tokens, EOS included and PAD after it; and the score of each sentence.
+    Args:
+        model: what gives the logits.
+        source: what the model reads or, for a language model, continues; only what comes after
+            it counts in the score and in the length.
+        source_lengths: how many of its tokens are real.
+        max_length: the most tokens that are made.
+        beam: hypotheses that are kept at each step.
+        alpha: how much length is made up for, see `length_penalty`.
+    Returns: the new tokens, EOS included and PAD after it; and the score of each sentence.
     Errors: ValueError for a beam or max_length below 1, an alpha below 0, a model whose state
         `select_rows` cannot read, or logits that are NaN or leave a sentence no token.
     Source: Sutskever et al. 2014, section 3.2; Wu et al. 2016, section 7.
     """
     if beam < 1 or max_length < 1:
-        got = f"beam={beam} and max_length={max_length}"
-        raise ValueError(f"expected a beam and a max_length of at least 1, got {got}")
+        raise ValueError(
+            "expected a beam and a max_length of at least 1, got "
+            f"beam={beam} and max_length={max_length}; a beam of 1 is greedy decoding"
+        )
     highest_penalty = length_penalty(max_length, alpha)
     batch, device = len(source), source.device
-    token = source.new_full((batch,), BOS)  # one for each open hypothesis, as the state has rows
-    # log p of each hypothesis; -inf where there is none. At first there is one for each sentence.
+    # There is a table with `beam` columns for each sentence: log p of each hypothesis in `total`,
+    # its words in `tokens`. A column is open while its total is finite; -inf marks one that has
+    # ended, was pruned or was never filled. The model's state and `token` have rows for the open
+    # columns only, in the order of the table: that keeps a step cheap when few are left.
+    token = _first_token(model, source)
     total = torch.full((batch, beam), -torch.inf, dtype=torch.float64, device=device)
-    total[:, 0] = 0.0
+    total[:, 0] = 0.0  # one hypothesis for each sentence, without words
     tokens = source.new_full((batch, beam, max_length), PAD)
     places = torch.full((batch, 1), beam, device=device)  # that no ended hypothesis holds
     best = source.new_full((batch, max_length), PAD)
@@ -270,11 +309,14 @@ def beam_search(
             logits, _, state = model.step(token, state)
             _require_choice(logits.amax(dim=-1).clamp(min=0.0))  # -inf alone: the beam drops it
             was_open = total.isfinite()
+            # The likeliest continuations, best first; column `parent` of the old table and a word.
             total, parent, word = _continue(total, logits.double())
-            total[torch.arange(beam, device=device) >= places] = -torch.inf  # pruned
+            # Each end has taken a place for good: only the best of the rest may go on.
+            total[torch.arange(beam, device=device) >= places] = -torch.inf
             tokens = tokens.gather(1, parent.unsqueeze(-1).expand_as(tokens))
             tokens[:, :, length - 1] = word
 
+            # What ends now leaves the table; the best end so far of each sentence is remembered.
             ended = (word == EOS) & total.isfinite()
             scores = (total / length_penalty(length, alpha)).masked_fill(~ended, -torch.inf)
             score, which = scores.max(dim=1)
@@ -284,15 +326,18 @@ def beam_search(
             places = places - ended.sum(dim=1, keepdim=True)
             total[ended] = -torch.inf
 
+            # log p only falls and lp is largest at max_length: no open hypothesis can get above
+            # its bound, so where an end has reached the highest of them the search is over.
             bound, likeliest = (total / highest_penalty).max(dim=1)
-            total[best_score >= bound] = -torch.inf  # nothing that is open can overtake
+            total[best_score >= bound] = -torch.inf
             is_open = total.isfinite()
             if length == max_length or not is_open.any():
                 break
-            row = was_open.flatten().cumsum(0).view_as(was_open) - 1  # of the state
+            # Column (i, j) of the old table was row number (open columns before it) of the state.
+            row = was_open.flatten().cumsum(0).view_as(was_open) - 1
             state = _follow(state, row.gather(1, parent)[is_open], len(token))
             token = word[is_open]
-    cut_off = best_score.isinf()  # nothing has ended
+    cut_off = best_score.isinf()  # nothing has ended: the likeliest open one instead
     best[cut_off], best_score[cut_off] = tokens[cut_off, likeliest[cut_off]], bound[cut_off]
     _require_choice(best_score)
     return best[:, : int(best_length.max())], best_score
@@ -348,6 +393,15 @@ def translate(
     """Translate the sources of some pairs, on the model's device; targets are not read.
 
     Greedily, or with `beam_search` if a beam is given.
+
+    Args:
+        model: what translates.
+        pairs: whose sources are translated.
+        source_vocab: the vocabulary of the sources.
+        target_vocab: that of the translations.
+        max_length: the most tokens of a translation.
+        beam: hypotheses that `beam_search` keeps; None for greedy decoding.
+        alpha: its `length_penalty`.
     Returns: the words of each translation, in the order of the pairs.
     Errors: ValueError for max_length or beam below 1, or alpha below 0.
     """

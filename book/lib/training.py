@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from itertools import count, islice
+from itertools import islice
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
-from lib.data import PAD, Batch, Pair, Vocabulary, batches
+from lib.data import PAD, Batch
 from lib.layers import in_mode
 
 Schedule = Callable[[int], float]
@@ -52,12 +52,8 @@ def warm_up(warmup: int) -> Schedule:
     """A schedule: the factor rises to 1 over `warmup` steps and stays there.
 
     factor(step) = min(1, (step + 1) / warmup)
-
-    Errors: ValueError for a negative warmup.
     """
-    if warmup < 0:
-        raise ValueError(f"expected a warmup of 0 or more steps, got {warmup}")
-    return lambda step: min(1.0, (step + 1) / warmup) if warmup else 1.0
+    return lambda step: min(1.0, (step + 1) / warmup) if warmup > 0 else 1.0
 
 
 def paper_schedule(d_model: int, warmup: int = 4000) -> Schedule:
@@ -139,22 +135,47 @@ def label_smoothed_loss(
 
 
 def _require_targets(logits: Tensor, target_out: Tensor) -> None:
-    fits = logits.dim() == 3 and target_out.shape == logits.shape[:-1]
-    if not fits or target_out.dtype != torch.int64:
-        got = f"{tuple(logits.shape)} and {tuple(target_out.shape)} of {target_out.dtype}"
-        wanted = "(batch, target_time, vocab) and targets (batch, target_time) of torch.int64"
-        raise ValueError(f"expected logits {wanted}, got {got}")
+    if logits.shape[:-1] != target_out.shape or target_out.dtype != torch.int64:
+        raise ValueError(
+            "expected logits (batch, target_time, vocab) and targets (batch, target_time) of "
+            f"torch.int64, got {tuple(logits.shape)} and {tuple(target_out.shape)} of "
+            f"{target_out.dtype}; the target is what comes one step later than target_in"
+        )
     if target_out.device.type == "cpu" and target_out.numel():  # on a GPU looking takes long
         least, most = target_out.min().item(), target_out.max().item()
         if least < 0 or most >= logits.shape[-1]:
-            wanted = f"targets from 0 to {logits.shape[-1] - 1}"
-            raise ValueError(f"expected {wanted}, got {least} to {most}: another vocabulary's?")
+            raise ValueError(
+                f"expected targets from 0 to {logits.shape[-1] - 1}, got {least} to {most}; "
+                "encode them with the vocabulary that the model was made for"
+            )
 
 
 def _reduced(total: Tensor, target_out: Tensor, reduction: str) -> Tensor:
     if reduction not in ("mean", "sum"):
         raise ValueError(f'expected reduction "mean" or "sum", got {reduction!r}')
     return total / (target_out != PAD).sum().clamp(min=1) if reduction == "mean" else total
+
+
+def _measured(loss: Loss, model: Any, batch: Any) -> tuple[Tensor, Tensor | int]:
+    """Call a loss: the sum of the losses over the batch's tokens, and their number.
+
+    Errors: ValueError for a loss that gives something else, such as a mean: means of batches with
+        different numbers of tokens cannot be added up.
+    """
+    if loss in (token_loss, label_smoothed_loss):
+        raise ValueError(
+            f"expected a loss of (model, batch), got {loss.__name__}, which compares logits with "
+            f"targets; give loss=partial(teacher_forcing, criterion={loss.__name__})"
+        )
+    measured = loss(model, batch)
+    if not isinstance(measured, tuple) or len(measured) != 2:
+        raise ValueError(
+            "expected loss(model, batch) to return two things, the sum of the losses over the "
+            f"tokens and the number of tokens, got {type(measured).__name__}; token_loss gives a "
+            'mean unless it is called with reduction="sum": return that sum, and '
+            "(target_out != PAD).sum()"
+        )
+    return measured
 
 
 def teacher_forcing(
@@ -167,20 +188,18 @@ def teacher_forcing(
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """The loss of a model that reads the right target up to each token and predicts the next one.
 
-    Args: model(source, source_lengths, target_in) -> logits; batch, with the fields of
-        `lib.data.Batch`; criterion, such as `token_loss`, which takes
-        (logits, target_out, reduction="sum"). `autocast=torch.bfloat16` computes the large matrix
-        multiplications in that type; parameters and loss stay as they are. real_only leaves
-        padding out of the work, with a model that has `real_logits`; the criterion then gets all
-        real tokens as one sequence, (1, tokens, vocab) and (1, tokens).
+    Args:
+        model: model(source, source_lengths, target_in) gives the logits.
+        batch: what has the fields of `lib.data.Batch`.
+        criterion: such as `token_loss`, called with (logits, target_out, reduction="sum").
+        autocast: torch.bfloat16 computes the large matrix multiplications in that type; parameters
+            and loss stay as they are.
+        real_only: leave padding out of the work, with a model that has `real_logits`; the criterion
+            then gets all real tokens as one sequence, (1, tokens, vocab) and (1, tokens).
     Returns: the sum of the losses over the real tokens of target_out, and their number.
-    Errors: ValueError for real_only with another model.
     """
     inputs, target = (batch.source, batch.source_lengths, batch.target_in), batch.target_out
     real = target != PAD
-    if real_only and not hasattr(model, "real_logits"):
-        got = type(model).__name__
-        raise ValueError(f"expected a model with real_logits, got {got}; leave real_only out")
     with low_precision(target.device, autocast):
         if real_only:
             logits, target = model.real_logits(*inputs, real.sum(dim=1))[None], target[real][None]
@@ -194,19 +213,6 @@ def teacher_forcing(
 def count_tokens(batch: Batch) -> int:
     """How many tokens the model must predict: the targets and their EOS, without padding."""
     return int((batch.target_out != PAD).sum())
-
-
-def endless(
-    pairs: list[Pair],
-    source_vocab: Vocabulary,
-    target_vocab: Vocabulary,
-    batch_size: int,
-    *,
-    seed: int = 0,
-) -> Iterator[Batch]:
-    """Batches without end: one epoch after another, each in a new order."""
-    for epoch in count():
-        yield from batches(pairs, source_vocab, target_vocab, batch_size, seed=seed * 1000 + epoch)
 
 
 def paper_adam(model: nn.Module) -> torch.optim.Adam:
@@ -233,25 +239,32 @@ def update(
     Gradients add up over the micro-batches, `parts`, so each may be as big as the memory holds.
     They count by their tokens: a mean of means would give the tokens of a short one more weight.
 
+    Args:
+        model: what is trained.
+        optimizer: over the model's parameters.
+        parts: the micro-batches.
+        loss: the sum over a batch's tokens, and their number.
+        clip: the norm down to which a longer gradient is scaled.
     Returns: the loss before the step, without a gradient, and the number of tokens.
-    Errors: ValueError for no parts.
+    Errors: ValueError for a loss that gives a mean.
     Source: Pascanu et al. 2013 (clipping).
     """
-    if not parts:
-        raise ValueError("expected at least one batch for an update, got none")
     device = next(model.parameters()).device
     optimizer.zero_grad(set_to_none=True)
     sums, counts = [], []
     for part in parts:
-        total, tokens = loss(model, part.to(device))
+        total, n_tokens = _measured(loss, model, part.to(device))
         sums.append(total.detach())
-        counts.append(torch.as_tensor(tokens, device=device).clamp(min=1))
-        (total / counts[0]).backward()  # in units of the first: the sum is not yet known
+        counts.append(torch.as_tensor(n_tokens, device=device).clamp(min=1))
+        # How many tokens all parts have is known after the last one, and only the loss can count
+        # them. So the gradients of several sums are added up, and divided below; the sum over a
+        # single batch is divided at once.
+        (total / counts[0] if len(parts) == 1 else total).backward()
     tokens = torch.stack(counts).sum()
     if len(parts) > 1:
         for parameter in model.parameters():
             if parameter.grad is not None:
-                parameter.grad.mul_(counts[0]).div_(tokens)
+                parameter.grad.div_(tokens)
     nn.utils.clip_grad_norm_(model.parameters(), clip)
     optimizer.step()
     return torch.stack(sums).sum() / tokens, tokens
@@ -273,16 +286,23 @@ def train(
 ) -> list[float]:
     """Take `steps` steps of Adam, one batch each, on the device that holds the model.
 
-    `loss(model, batch)` gives the sum of the losses over the batch's tokens, and their number. The
-    gradient is scaled down to norm `clip` when it is longer. `schedule(step)` multiplies `lr`;
-    `optimizer` replaces Adam with torch's own defaults. `accumulate` batches make one step, see
-    `update`. A run that goes on begins at step `start`; `after_update(steps so far, loss)` is
-    called after each step, to validate or to save. The model is left in evaluation mode; after an
-    error, in the mode that it came in.
+    The model is left in evaluation mode; after an error, in the mode that it came in.
 
+    Args:
+        model: what is trained.
+        batch_stream: gives the batches, one after another.
+        steps: the number of updates of the whole run.
+        lr: the learning rate.
+        loss: loss(model, batch), the sum of the losses over the batch's tokens, and their number.
+        schedule: schedule(step), a factor on `lr`.
+        clip: the norm down to which a longer gradient is scaled.
+        optimizer: in place of Adam with torch's own defaults.
+        accumulate: batches that make one step, see `update`.
+        start: the step at which a run that goes on begins.
+        after_update: after_update(steps so far, loss), called after each step, to validate or save.
     Returns: the loss of every step.
-    Errors: ValueError for a bad number, or a stream that ends before the last step;
-    FloatingPointError when the loss is no longer finite.
+    Errors: ValueError for a bad number, a loss that gives a mean, or a stream that ends before the
+        last step; FloatingPointError when the loss is no longer finite.
     Source: Pascanu et al. 2013 (clipping); Kingma and Ba 2015 (Adam).
     """
     for name, value in (("steps", steps), ("lr", lr), ("clip", clip), ("accumulate", accumulate)):
@@ -300,9 +320,11 @@ def train(
         for step in bar:
             parts = list(islice(stream, accumulate))
             if len(parts) < accumulate:
-                wanted, got = (n * accumulate for n in (steps - start, step - start))
-                fix = "give a longer stream, e.g. endless(...)"
-                raise ValueError(f"expected {wanted} batches, got {got + len(parts)}: {fix}")
+                raise ValueError(
+                    f"expected {(steps - start) * accumulate} batches, got "
+                    f"{(step - start) * accumulate + len(parts)}: give a longer stream, e.g. "
+                    "endless(...)"
+                )
             for group in optimizer.param_groups:
                 group["lr"] = lr * (schedule(step) if schedule else 1.0)
             mean, read = update(model, optimizer, parts, loss, clip=clip)
@@ -332,12 +354,12 @@ def validation_loss(
     Its exponential is the perplexity: among how many equally likely tokens the model hesitates.
     Batches may differ in size; each token counts once. The model is left in the mode it was in.
 
-    Errors: ValueError for batches without a real token.
+    Errors: ValueError for batches without a real token, and for a loss that gives a mean.
     """
     device = next(model.parameters()).device
     with in_mode(model, training=False):
-        found = [loss(model, batch.to(device)) for batch in batches]
-    tokens = sum(int(number) for _, number in found)
+        measured = [_measured(loss, model, batch.to(device)) for batch in batches]
+    tokens = sum(int(number) for _, number in measured)
     if not tokens:
         raise ValueError("expected batches with at least one token, got none to validate on")
-    return torch.stack([total for total, _ in found]).sum().item() / tokens
+    return torch.stack([total for total, _ in measured]).sum().item() / tokens

@@ -1,1 +1,1 @@
-"""What is learned: the tasks that several chapters train on."""
+"""What the book's models learn: tasks made by rule, whose every answer is known."""

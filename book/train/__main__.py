@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from lib.checkpoints import write_whole
+from train.checkpoints import write_whole
 from train.folder import STATE, SUMMARY, locked
 from train.options import parse, settle
 from train.ranks import Ranks, joined

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lib.data import Pair, Vocabulary, read_parallel
-from lib.subword import SubwordVocabulary
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
+from train.subword import SubwordVocabulary
 
 HELD_OUT = 1000  # pairs kept for validation where no file is, at most one in twenty
 VALIDATION = ("val", "valid", "dev")  # names that a validation file may have

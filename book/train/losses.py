@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from lib.checkpoints import write_whole
+from train.checkpoints import write_whole
 
 
 class LossLog:

@@ -18,10 +18,8 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from lib.checkpoints import load_checkpoint, load_model, peek, save_checkpoint, save_model
 from lib.data import BatchStream, Vocabulary, batches
 from lib.notebook import seed_everything
-from lib.subword import vocabulary_from_json, vocabulary_to_json
 from lib.training import (
     Schedule,
     cosine,
@@ -34,12 +32,14 @@ from lib.training import (
     warm_up,
 )
 from lib.transformer import Config, Transformer
+from train.checkpoints import load_checkpoint, load_model, peek, save_checkpoint, save_model
 from train.corpus import make_vocabularies, read_corpus
 from train.folder import BEST, LOSSES, STATE
 from train.losses import LossLog
 from train.machine import device, expect_memory, use_threads
 from train.options import DEFAULTS, FREE, PLACES, settle
 from train.ranks import Ranks
+from train.subword import vocabulary_from_json, vocabulary_to_json
 
 VALIDATION_BATCH = 100  # sentences
 EXTRA_LENGTH = 50  # the paper stops a translation at the source's length + 50
@@ -80,8 +80,6 @@ class Run:
         self.notices: list[str] = []
         seed_everything(o.seed)
         ranks.agree(partial(self._read, kept))
-        # The package that learns sub-words numbers them in another order each time.
-        self.vocabs = ranks.gather(self.vocabs)[0]
         self.fingerprint = (kept or {}).get("run") or self._fingerprint()
         ranks.agree(partial(self._build, kept))
         self.progress = ranks.gather(self.progress)[0]  # rank 0 has looked at the weights

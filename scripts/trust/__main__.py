@@ -55,7 +55,7 @@ def fuzz(o: argparse.Namespace, say: Say) -> list[Row]:
     """100,000 inputs, shared out among library, options, loaders and whole runs."""
     from jaxtyping import config, install_import_hook
 
-    install_import_hook(["lib", "kit", "train"], "beartype.beartype")  # shapes of what returns
+    install_import_hook(["lib", "kit", "tasks", "train"], "beartype.beartype")  # and results
     config.update("jaxtyping_disable", True)
     import torch
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from lib.checkpoints import load_model
 from scripts.trust.draw import TEXTS
 from scripts.trust.fuzz import finite, judge_error
 from train.__main__ import main
+from train.checkpoints import load_model
 from train.options import FREE, parse, settle
 
 NUMBERS = ("0", "1", "2", "3", "5", "-1", "0.1", "0.5", "1.0", "nan", "inf", "-inf", "1e-320")

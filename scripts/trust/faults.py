@@ -22,10 +22,10 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from lib.checkpoints import load_model, peek
 from scripts.trust import watched
 from scripts.trust.loaders import LOADERS, ChangedByARefusal, _digest, make_files
 from train.__main__ import main as train_main
+from train.checkpoints import load_model, peek
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
 STATE, BEST, LOSSES, SUMMARY = "last.pt", "best.safetensors", "losses.jsonl", "summary.txt"

@@ -22,10 +22,10 @@ import torch
 from jaxtyping import config
 from torch import Tensor
 
-from lib import translation
 from scripts.trust import watched
 from scripts.trust.draw import Draw
 from scripts.trust.recipes import RECIPES, Recipe, uncovered
+from tasks import translation
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = str(ROOT / "book")

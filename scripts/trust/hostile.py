@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lib.checkpoints import load_published
 from lib.data import Pair, Vocabulary, read_parallel, tokenise
 from lib.decoding import translate
-from lib.subword import SubwordVocabulary, vocabulary_from_json, vocabulary_to_json
 from scripts.trust.draw import TEXTS
 from scripts.trust.faults import Tried
 from scripts.trust.fuzz import judge_error
+from train.checkpoints import load_published
+from train.subword import SubwordVocabulary, vocabulary_from_json, vocabulary_to_json
 
 ROOT = Path(__file__).resolve().parents[2]
 IN_BROWSER = ROOT / "tests" / "browser" / "test_hostile.py"

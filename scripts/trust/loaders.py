@@ -24,14 +24,14 @@ from torch import Tensor
 from chapters.families.pretrained import load_bert, load_gpt2
 from chapters.modern_block.decoder import ModernDecoder, today
 from chapters.modern_block.llama import load_llama, save_llama
-from lib.checkpoints import load_checkpoint, load_model, peek, save_checkpoint, save_model
 from lib.data import BatchStream, Pair, Vocabulary, read_parallel
 from lib.decoding import translate
-from lib.subword import SubwordVocabulary, vocabulary_from_json, vocabulary_to_json
 from lib.training import paper_adam
 from lib.transformer import Config, Transformer
 from scripts.trust.draw import TEXTS
 from scripts.trust.fuzz import finite, judge_error
+from train.checkpoints import load_checkpoint, load_model, peek, save_checkpoint, save_model
+from train.subword import SubwordVocabulary, vocabulary_from_json, vocabulary_to_json
 
 CHECKPOINTS = Path(__file__).resolve().parents[2] / "book" / "checkpoints"
 WORDS = "abcdefg"

@@ -347,7 +347,7 @@ def measured(files: list[str]) -> tuple[int, dict[str, dict[int, list[str]]], An
         }
         for file in data.measured_files()
     }
-    ours = ("lib", "kit", "train", "tests", "conftest", "scripts", "test_", "__")
+    ours = ("lib", "kit", "tasks", "train", "tests", "conftest", "scripts", "test_", "__")
     return status, tests, watch.seconds, [n for n in sys.modules if not n.startswith(ours)]
 
 

@@ -25,12 +25,12 @@ from lib import (
     notebook,
     positions,
     seq2seq,
-    subword,
     training,
     transformer,
-    translation,
 )
 from scripts.trust.draw import Draw
+from tasks import translation
+from train import subword
 
 LEFT_OUT = {
     "decoding.SequenceModel": "a protocol: it has no code; models that follow it are drawn",
@@ -111,15 +111,11 @@ def _(d: Draw) -> Any:
     batch, heads, query, key, d_k, d_v = (d.size() for _ in range(6))
     lead = d.rng.choice(((), (batch,), (batch, heads)))
     mask = d.maybe(d.mask(*d.rng.choice(((query, key), (*lead, query, key), (*lead, 1, key)))))
-    return attention.scaled_dot_product_attention(
-        d.floats(*lead, query, d_k),
-        d.floats(*lead, key, d_k),
-        d.floats(*lead, key, d_v),
-        mask,
-        bias=d.maybe(d.floats(query, key)),
-        dropout=d.share(),
-        return_weights=d.flag(),
-    )
+    q, k, v = (d.floats(*lead, *last) for last in ((query, d_k), (key, d_k), (key, d_v)))
+    bias = d.maybe(d.floats(query, key))
+    if d.flag():
+        return attention.attention_weights(q, k, mask, bias=bias)
+    return attention.scaled_dot_product_attention(q, k, v, mask, bias=bias, dropout=d.share())
 
 
 def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -173,9 +169,11 @@ def _(d: Draw) -> Any:
     if d.flag():
         mask = d.maybe(d.mask(*d.rng.choice(((query, query), (batch, 1, query)))))
         cache = d.maybe(attention.KeyValueCache(grows=d.flag()))
-        return layer(x, mask=mask, cache=cache, return_weights=d.flag())
+        return layer(x, mask=mask, cache=cache)
     mask = d.maybe(d.mask(batch, 1, key))
-    return layer(x, memory, d.maybe(d.floats(batch, key, d_model)), mask, return_weights=d.flag())
+    if d.flag():
+        return layer.attention_weights(x, memory, mask)
+    return layer(x, memory, d.maybe(d.floats(batch, key, d_model)), mask)
 
 
 @recipe("attention.MultiHeadAttention")
@@ -281,7 +279,7 @@ def _(d: Draw) -> Any:
     return vars(data.pad_batch(d.some(numbers), d.some(numbers)))
 
 
-@recipe("data.batches", "data.token_batches", "training.endless")
+@recipe("data.batches", "data.token_batches", "data.endless")
 def _(d: Draw) -> Any:
     pairs = d.some(lambda: _pair(d), least=2)
     vocabs = _vocabulary(d), _vocabulary(d)
@@ -291,7 +289,7 @@ def _(d: Draw) -> Any:
     elif which == 1:
         found = list(data.token_batches(pairs, *vocabs, d.count(8, 30), seed=d.seed()))
     else:
-        stream = training.endless(pairs, *vocabs, d.count(), seed=d.seed())
+        stream = data.endless(pairs, *vocabs, d.count(), seed=d.seed())
         found = [next(stream) for _ in range(5)]
     return [vars(batch) for batch in found]
 
@@ -827,7 +825,6 @@ def _(d: Draw) -> Any:
         seed=d.seed(),
         locale=d.choice(("fr", "fr", "fr", "de")),
         max_items=d.count(1, 3),
-        compositional=d.flag(),
     )
     assert not set(train) & set(test), "a sentence stands in both"
     return train, test

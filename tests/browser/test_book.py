@@ -15,6 +15,7 @@ from fontTools.ttLib import TTFont
 from fontTools.ttLib.tables._g_l_y_f import USE_MY_METRICS
 
 from build.directives import runs
+from build.source.rooms import rooms
 from tests.paths import BOOK, HTML, ROOT
 
 pytestmark = pytest.mark.built
@@ -204,11 +205,10 @@ def test_the_first_page_leads_to_every_chapter_in_its_part():
 
 def test_the_page_of_runs_lists_every_chapter_and_says_what_is_missing():
     text = (HTML / "book" / "what_was_run.html").read_text(encoding="utf-8")
-    chapters = sorted(BOOK.glob("[0-9]*.ipynb"))
-    record = runs.read_record()
     body = [re.sub(r"<[^>]*>", "", row) for row in re.findall(r"<tr.*?</tr>", text, re.DOTALL)]
-    for path in chapters:
-        rows = [row for row in body if f"{int(path.name[:2])}. {runs.title(path)}" in row]
-        assert len(rows) == len(record.get(path.name) or [""])
-    unmeasured = not any("gpu" in record.get(path.name, {}) for path in chapters)
+    records = {chapter: runs.read_runs(chapter.folder) for chapter in rooms(ROOT)}
+    for chapter, record in records.items():
+        name = f"{chapter.number}. {runs.title(chapter.notebook)}"
+        assert len([row for row in body if name in row]) == len(record or [""])
+    unmeasured = not any("gpu" in record for record in records.values())
     assert ("No chapter has been timed on a GPU yet." in text) == unmeasured

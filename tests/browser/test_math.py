@@ -6,9 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lib.attention import scaled_dot_product_attention
+from lib.attention import attention_weights
 from lib.masks import causal_mask, combine_masks, padding_mask, window_mask
 from tests.paths import BOOK
+from widgets import joiner
 
 pytestmark = pytest.mark.browser
 TOLERANCE = {"atol": 1e-5, "rtol": 1e-5}
@@ -26,7 +27,7 @@ SHAPES = [
 @pytest.fixture(scope="module")
 def run(browser):
     """Runs an expression of JavaScript with `math` and an argument `x`; returns its value."""
-    script = (BOOK / "widgets" / "js" / "math.js").read_text(encoding="utf-8")
+    script = joiner.join(BOOK / "widgets" / "js" / "math.js") + "const math = $math;"
     page = browser.new_page()
     page.goto("about:blank")
     page.add_script_tag(content=script)
@@ -153,9 +154,7 @@ def test_influence_is_the_zero_pattern_of_the_jacobian(run, seed):
 
     def stack(x):
         for w_q, w_k, w_v in weights:
-            x, _ = scaled_dot_product_attention(
-                x @ w_q, x @ w_k, x @ w_v, mask, return_weights=True
-            )
+            x = attention_weights(x @ w_q, x @ w_k, mask) @ x @ w_v
         return x
 
     jacobian = torch.autograd.functional.jacobian(stack, random(time, 5, seed=seed))

@@ -7,9 +7,10 @@ from importlib import import_module
 
 import pytest
 
-from drawing.book_map import HERE, Chapter, translator_map
+from build.directives.map import chapters
+from drawing.book_map import translator_map
 from drawing.schematic import SMALLEST, Schematic
-from tests.paths import BOOK
+from tests.paths import BOOK, ROOT
 
 pytestmark = pytest.mark.browser
 LARGEST = 12_000  # bytes, packed
@@ -34,8 +35,7 @@ def schematics() -> Iterator:
 
 
 def the_map() -> Schematic:
-    known = {name: Chapter(n, name, f"{name}.html") for n, name in enumerate(HERE, start=1)}
-    return translator_map(known, "self_attention")
+    return translator_map(chapters(ROOT), "self_attention")
 
 
 def faults(page, schematic: Schematic) -> list[str]:

@@ -5,10 +5,10 @@ import re
 import pytest
 from num2words import num2words
 
-from lib.checkpoints import load_published
 from lib.data import tokenise
-from lib.translation import NUMBERS, translation_pairs
+from tasks.translation import NUMBERS, translation_pairs
 from tests.widget_samples import SAMPLES
+from train.checkpoints import load_published
 
 pytestmark = pytest.mark.browser
 READ = "([texts, words]) => texts.map((text) => own.typed.read(text, words))"
@@ -68,7 +68,7 @@ def words():
 
 
 def read(stage, texts, words):
-    page = stage.functions(SAMPLES["forward_tracer"](), "typed")
+    page = stage.functions(SAMPLES["forward_tracer"]())
     return dict(zip(texts, page.evaluate(READ, [list(texts), words]), strict=True))
 
 

@@ -10,12 +10,13 @@ from playwright.sync_api import expect
 from chapters.transformer.forward_tracer import ForwardTracer
 from chapters.transformer.tracing import stages_of
 from lib.attention import attention_maps
-from lib.checkpoints import load_published
 from lib.data import BOS, EOS, Pair, tokenise
 from lib.decoding import greedy
 from tests.browser.test_own_sentence import build, line, said, translate
+from tests.gate import each_look
 from tests.helpers import as_packed
 from tests.widget_samples import SAMPLES
+from train.checkpoints import load_published
 from widgets.packing import pack_model
 
 pytestmark = pytest.mark.browser
@@ -61,7 +62,7 @@ def tracer():
 @pytest.fixture
 def behind(stage, tracer, published):
     """All of them for one sentence, as the page computes them."""
-    page = stage.functions(tracer, "transformer, tracing, arithmetic")
+    page = stage.functions(tracer)
     build(page, pack_model(*published))
     options = {"stages": stages_of(2, True), "longest": 60, "k": 5}
     return page.evaluate(BEHIND, [list(tokenise(TEXT)), options, HEADS])
@@ -137,7 +138,7 @@ def test_vectors_and_weights_are_those_of_torch(published, behind, name):
     ],
 )  # fmt: skip
 def test_it_says_where_the_vectors_are_taken(stage, kind, config, text):
-    page = stage.functions(SAMPLES["forward_tracer"](), "arithmetic")
+    page = stage.functions(SAMPLES["forward_tracer"]())
     code = "([kind, [norm, positions]]) => own.arithmetic.taken({ kind }, { norm, positions })"
     assert page.evaluate(code, [kind, config]) == text
 
@@ -267,8 +268,7 @@ def test_a_model_that_does_not_come_is_said_beside_the_cell(stage, tracer):
     load(page)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1000])
+@each_look
 def test_it_is_accessible_and_never_wider_than_the_page(stage, tracer, theme, width):
     page = show(stage, tracer, "encoder.layers.1.self_attention", theme=theme, width=width)
     cell(page, 0, 2).click()

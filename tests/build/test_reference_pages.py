@@ -11,14 +11,15 @@ from docutils.utils import new_document
 
 from build.directives import index
 from build.doctree import glossary
-from tests.paths import BOOK
+from build.source.rooms import Room, rooms
+from tests.paths import BOOK, ROOT
 
 GLOSSARY = (BOOK / "glossary.md").read_text(encoding="utf-8")
 ENTRY = re.compile(r"^(\S[^\n]*)\n((?:  [^\n]+\n)+)", re.M)
 ENTRIES = {term: " ".join(text.split()) for term, text in ENTRY.findall(GLOSSARY)}
-CHAPTERS = {path.stem: path for path in sorted(BOOK.glob("[0-9]*.ipynb"))}
-LINKED = glossary.read_table(BOOK / "terms.yml")
-INDEX = index.read_table(BOOK / "index.yml")
+ROOMS = rooms(ROOT)
+CHAPTERS = {room.notebook.stem: room.notebook for room in ROOMS}
+INDEX = index.gather(ROOMS)
 
 
 def markdown(path: Path) -> str:
@@ -53,20 +54,39 @@ def test_a_term_is_used_and_its_entry_leads_to_the_chapter_that_explains_it(term
     assert 4 <= len(text.split()) <= 40
 
 
-def test_a_chapter_links_few_words_and_none_of_its_own():
-    assert LINKED.keys() <= {f"book/{name}" for name in CHAPTERS}
-    for page, words in LINKED.items():
-        assert 1 <= len(words) <= 8, page
-        own = [term for term in words.values() if f"({page[5:]}.ipynb#" in ENTRIES[term]]
-        assert own == [], page
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_a_chapter_links_few_words_and_none_of_its_own(room):
+    words = room.words.glossary
+    assert 1 <= len(words) <= 8
+    assert [term for term in words.values() if f"({room.notebook.name}#" in ENTRIES[term]] == []
 
 
 @pytest.mark.parametrize("words", INDEX, ids=lambda words: "; ".join(words))
 def test_an_entry_of_the_index_leads_to_sections(words):
-    pages = {int(name[:2]): name for name in CHAPTERS}
+    notebooks = {room.number: room.notebook for room in ROOMS}
     assert INDEX[words]
     for number, title in INDEX[words]:
-        assert title in headings(CHAPTERS[pages[number]])
+        assert title in headings(notebooks[number])
+
+
+def test_the_index_has_the_chapters_in_order_and_those_in_passing_last(tmp_path):
+    made = []
+    for number, (name, text) in enumerate(
+        {
+            "early": "index: {mask: [Seen], mask; causal: [One, Two]}\nin_passing: [mask]\n",
+            "silent": "here: aside\n",
+            "late": "index: {mask ;causal: [Late], mask: [Built]}\n",
+        }.items(),
+        start=1,
+    ):
+        room = Room(number, tmp_path / f"{number:02}_{name}.ipynb")
+        room.folder.mkdir(parents=True)
+        (room.folder / "words.yml").write_text(text, encoding="utf-8")
+        made.append(room)
+    assert index.gather(made) == {
+        ("mask", ""): [(3, "Built"), (1, "Seen")],
+        ("mask", "causal"): [(1, "One"), (1, "Two"), (3, "Late")],
+    }
 
 
 def test_a_narrower_word_is_not_written_twice():

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from build.directives import runs, widgets
+from build.source.rooms import Room
 from scripts import refresh
 
 FULL = {
@@ -27,17 +28,28 @@ def chapter(folder, name, heading="# A title", html=None):
     return path
 
 
+def rooms(folder, *records):
+    """Chapters of the names a, b, ... with the runs that their rooms have recorded."""
+    made = []
+    for number, (letter, record) in enumerate(zip("abc", records, strict=False), start=1):
+        room = Room(number, chapter(folder, f"{number:02}_{letter}.ipynb"))
+        room.folder.mkdir(parents=True)
+        if record is not None:
+            (room.folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
+        made.append(room)
+    return made
+
+
 def test_the_record_is_read_and_may_be_missing(tmp_path):
-    path = tmp_path / "record.json"
-    path.write_text(json.dumps({"b": {"cpu": FULL, "gpu": {"seconds": 3}}}), encoding="utf-8")
-    assert runs.read_record(path) == {"b": {"cpu": FULL, "gpu": {"seconds": 3}}}
-    assert runs.read_record(tmp_path / "none.json") == {}
+    full = {"cpu": FULL, "gpu": {"seconds": 3}}
+    known, unknown = rooms(tmp_path, full, None)
+    assert runs.read_runs(known.folder) == full
+    assert runs.read_runs(unknown.folder) == {}
 
 
 def test_a_row_has_a_dash_for_what_was_not_written(tmp_path):
-    paths = [chapter(tmp_path, f"0{n}_name.ipynb") for n in (1, 2, 3)]
-    record = {"01_name.ipynb": {"cpu": FULL, "gpu": {"seconds": 2.7}}, "02_name.ipynb": {}}
-    assert runs.rows(record, paths) == [
+    made = rooms(tmp_path, {"cpu": FULL, "gpu": {"seconds": 2.7}}, {}, None)
+    assert runs.rows(made) == [
         ("1. A title", "CPU", "17", "3.11.5", "2.13.0", "x86_64, 2 cores", "2026-02-03"),
         ("1. A title", "GPU", "3", "–", "–", "–", "–"),
         ("2. A title", "–", "–", "–", "–", "–", "–"),
@@ -47,25 +59,20 @@ def test_a_row_has_a_dash_for_what_was_not_written(tmp_path):
 
 
 def test_the_summary_counts_what_was_timed(tmp_path):
-    paths = [chapter(tmp_path, f"0{n}_name.ipynb") for n in (1, 2, 3)]
-    record = {"01_name.ipynb": {"cpu": {"seconds": 200}}, "02_name.ipynb": {"cpu": {"seconds": 40}}}
-    text = runs.summary(record, paths)
+    made = rooms(tmp_path, {"cpu": {"seconds": 200}}, {"cpu": {"seconds": 40}}, None)
+    text = runs.summary(made)
     assert "2 of 3 chapters were timed: together 4 minutes" in text
     assert "No chapter has been timed on a GPU yet" in text
-    record["03_name.ipynb"] = {"gpu": {"seconds": 7}}
-    assert "On a GPU, 1 of 3 were timed" in runs.summary(record, paths)
+    refresh.note(made[2].folder, "gpu", {"seconds": 7})
+    assert "On a GPU, 1 of 3 were timed" in runs.summary(made)
 
 
-def test_a_run_is_added_to_the_record_and_keeps_the_others(tmp_path, monkeypatch):
-    path = tmp_path / "chapters.json"
-    path.write_text(json.dumps({"01.ipynb": {"cpu": {}}, "02.ipynb": {"gpu": {"seconds": 3}}}))
-    monkeypatch.setattr(refresh, "RECORD", path)
-    refresh.note("02.ipynb", "cpu", FULL)
-    assert json.loads(path.read_text()) == {
-        "01.ipynb": {"cpu": {}},
-        "02.ipynb": {"cpu": FULL, "gpu": {"seconds": 3}},
-    }
-    assert list(tmp_path.iterdir()) == [path]
+def test_a_run_is_added_to_the_record_and_keeps_the_other_kind(tmp_path):
+    refresh.note(tmp_path, "gpu", {"seconds": 3})
+    refresh.note(tmp_path, "cpu", {"seconds": 8})
+    refresh.note(tmp_path, "cpu", FULL)
+    assert runs.read_runs(tmp_path) == {"cpu": FULL, "gpu": {"seconds": 3}}
+    assert list(tmp_path.iterdir()) == [tmp_path / "run.json"]
 
 
 def test_the_machine_is_described():

@@ -4,7 +4,7 @@ import pytest
 
 from drawing.attention import CELL, attend, projected, projections_of_head
 from drawing.schematic import Schematic
-from lib.attention import scaled_dot_product_attention
+from lib.attention import attention_weights
 from tests.helpers import assert_shapes, normal
 
 SIZES = {"words": 2, "states": 5, "d_one": 3, "d_other": 11, "d_k": 7, "d_v": 13}
@@ -27,7 +27,8 @@ def test_shapes_are_those_of_the_layer(drawn):
     x, y = normal(2, 3), normal(5, 11)
     w_q, w_k, w_v = normal(3, 7), normal(11, 7), normal(11, 13)
     q, k, v = x @ w_q, y @ w_k, y @ w_v
-    output, weights = scaled_dot_product_attention(q, k, v, return_weights=True)
+    weights = attention_weights(q, k)
+    output = weights @ v
     tensors = {"X": x, "Y": y, "Q": q, "K": k, "V": v, "W^Q": w_q, "W^K": w_k, "W^V": w_v}
     made = {"scores": weights, "weights": weights, "output": output}
     assert_shapes(drawn[0], tensors | made, SIZES)

@@ -1,12 +1,14 @@
 """Grouped-query attention: as if each head of keys and values stood there for each query head."""
 
+from unittest import mock
+
 import pytest
 import torch
 
 from lib.attention import KeyValueCache, MultiHeadAttention
 from lib.masks import causal_mask
 from lib.positions import ALiBi, Rotary
-from tests.helpers import assert_close, gradients, normal, random_mask
+from tests.helpers import assert_close, gradients, normal, random_mask, unchecked
 
 GROUPS = pytest.mark.parametrize("n_kv_heads", [1, 2, 3, 6])
 MASKS = {
@@ -41,11 +43,10 @@ def test_equals_repeated_heads_with_weights_and_gradients(n_kv_heads, mask, posi
     layer, full = layer_and_repeated(n_kv_heads, positions=positions)
     x = normal(3, 7, 11).requires_grad_()
     output = layer(x, mask=MASKS[mask])
-    wanted, weights = full(x, mask=MASKS[mask], return_weights=True)
+    wanted = full(x, mask=MASKS[mask])
     assert_close(output, wanted, 1e-12)
-    explicit, of_group = layer(x, mask=MASKS[mask], return_weights=True)
-    assert_close(explicit, wanted, 1e-12)
-    assert_close(of_group, weights, 1e-12)
+    weights = full.attention_weights(x, mask=MASKS[mask])
+    assert_close(layer.attention_weights(x, mask=MASKS[mask]), weights, 1e-12)
 
     got = gradients(output, [x, *layer.parameters()])
     true = gradients(wanted, [x, *full.parameters()])
@@ -93,6 +94,21 @@ def test_cross_attention_and_its_cache(n_kv_heads):
     cache = KeyValueCache(grows=False)
     for _ in range(2):
         assert_close(layer(x, memory, cache=cache), full(x, memory), 1e-12)
+
+
+@pytest.mark.parametrize("mask", [None, causal_mask(7)])
+def test_groups_refuse_other_batch_axes_too(mask):
+    layer, _ = layer_and_repeated(2)
+    with unchecked(), pytest.raises(ValueError, match="the same batch axes in all three"):
+        layer(normal(3, 7, 11), normal(1, 7, 11), mask=mask)
+
+
+def test_no_key_is_copied_for_its_group():
+    layer, _ = layer_and_repeated(2)
+    x = normal(3, 7, 11)
+    with mock.patch.object(torch.Tensor, "repeat_interleave", side_effect=AssertionError):
+        for mask in (None, causal_mask(7)):
+            layer(x, mask=mask)
 
 
 def test_with_all_heads_it_is_the_layer_without_groups_bit_for_bit():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lib.attention import MultiHeadAttention, attention_maps
-from lib.transformer import Config, Transformer
+from lib.transformer import Config, LanguageModel, Transformer
 from tests.helpers import assert_close
 
 LENGTHS = torch.tensor([7, 3])
@@ -48,8 +48,32 @@ def test_a_map_is_what_its_layer_computes(case):
     layer = encoder.layers[0].self_attention.sublayer
     mask = model.encode(source, LENGTHS)[1]
     x = model.source_embedding(source)
-    _, weights = layer(x, mask=mask, return_weights=True)
+    weights = layer.attention_weights(x, mask=mask)
     assert_close(maps["encoder.layers.0.self_attention"], weights, 1e-6)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
+def test_a_step_of_decoding_has_the_last_rows_of_the_maps(positions):
+    torch.manual_seed(0)
+    sizes = {"d_model": 12, "n_heads": 3, "d_ff": 5, "n_layers": 2}
+    model = LanguageModel(Config(29, **sizes, positions=positions)).eval()
+    text = torch.randint(4, 29, (2, 7))
+    whole, caches = attention_maps(model, text), model.start()
+    model(text[:, :5], caches)
+    for name, weights in attention_maps(model, text[:, 5:], caches).items():
+        assert_close(weights, whole[name][:, :, 5:], 1e-6)
+
+
+def test_cross_attention_in_a_step_has_the_last_row_of_its_map(case):
+    model, source, target = case
+    whole = attention_maps(model, source, LENGTHS, target)
+    memory, mask = model.encode(source, LENGTHS)
+    caches, layer = model.decoder.new_caches(), model.decoder.layers[0]
+    x = model.decoder.positions.add(model.target_embedding(target))
+    for t in range(5):
+        maps = attention_maps(layer, x[:, t : t + 1], memory, memory_mask=mask, cache=caches[0])
+    name = "cross_attention"
+    assert_close(maps[name], whole[f"decoder.layers.0.{name}"][:, :, 4:], 1e-6)
 
 
 def test_the_model_is_left_as_it_was(case):

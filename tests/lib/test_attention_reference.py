@@ -10,7 +10,7 @@ from torch import nn
 from chapters.masking.conversions import multihead_mask, sdpa_mask
 from checks.attention import attention_by_loops
 from checks.torch_weights import copy_from_torch
-from lib.attention import MultiHeadAttention, scaled_dot_product_attention
+from lib.attention import MultiHeadAttention, attention_weights, scaled_dot_product_attention
 from lib.masks import causal_mask, combine_masks, padding_mask
 from tests.helpers import assert_close, gradients, normal, random_mask
 
@@ -41,18 +41,23 @@ def inputs(batch, n_heads, n_queries, n_keys, d_k, d_v, dtype=torch.float64):
     ]
 
 
-@pytest.mark.parametrize("return_weights", [False, True], ids=["fused", "explicit"])
+def both_ways(query, key, value, mask):
+    """By the fused kernel, and by the weights."""
+    weights = attention_weights(query, key, mask)
+    return scaled_dot_product_attention(query, key, value, mask), weights @ value
+
+
+@pytest.mark.parametrize("explicit", [False, True], ids=["fused", "explicit"])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize(("batch", "d_k", "d_v"), [(1, 5, 5), (3, 11, 5), (3, 8, 8)])
 @pytest.mark.parametrize(("n_queries", "n_keys"), GRID)
-def test_attention_equals_torch(n_queries, n_keys, batch, d_k, d_v, mask, return_weights):
+def test_attention_equals_torch(n_queries, n_keys, batch, d_k, d_v, mask, explicit):
     made = MASKS[mask](batch, 2, n_queries, n_keys)
     tensors = inputs(batch, 2, n_queries, n_keys, d_k, d_v)
     wanted = F.scaled_dot_product_attention(
         *tensors, attn_mask=None if made is None else sdpa_mask(made)
     )
-    got = scaled_dot_product_attention(*tensors, made, return_weights=return_weights)
-    got = got[0] if return_weights else got
+    got = both_ways(*tensors, made)[explicit]
     assert_close(got, wanted, EXACT)
     for ours, theirs in zip(gradients(got, tensors), gradients(wanted, tensors), strict=True):
         assert_close(ours, theirs, EXACT)
@@ -65,12 +70,10 @@ def test_both_paths_equal_float64_in_lower_precision(n_queries, n_keys, mask, dt
     made = MASKS[mask](3, 2, n_queries, n_keys)
     low = inputs(3, 2, n_queries, n_keys, 8, 8, dtype)
     high = [x.detach().double().requires_grad_() for x in low]
-    wanted, _ = scaled_dot_product_attention(*high, made, return_weights=True)
+    _, wanted = both_ways(*high, made)
     exact = gradients(wanted, high)
-    fused = scaled_dot_product_attention(*low, made)
-    explicit, weights = scaled_dot_product_attention(*low, made, return_weights=True)
-    assert fused.dtype == explicit.dtype == weights.dtype == dtype
-    for got in (fused, explicit):
+    for got in both_ways(*low, made):
+        assert got.dtype == dtype
         assert_close(got, wanted, TOLERANCE[dtype])
         for ours, theirs in zip(gradients(got, low), exact, strict=True):
             # Gradients of keys and values sum over the queries: their rounding grows with them.
@@ -102,14 +105,13 @@ def paired_parameters(ours, theirs):
     yield ours.w_o.weight.grad, theirs.out_proj.weight.grad
 
 
-@pytest.mark.parametrize("return_weights", [False, True], ids=["fused", "explicit"])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize(
     ("batch", "kdim", "vdim", "bias"),
     [(1, None, None, True), (3, None, None, False), (3, 7, 13, True), (1, 5, 12, False)],
 )
 @pytest.mark.parametrize(("n_queries", "n_keys"), GRID)
-def test_multi_head_equals_torch(n_queries, n_keys, batch, kdim, vdim, bias, mask, return_weights):
+def test_multi_head_equals_torch(n_queries, n_keys, batch, kdim, vdim, bias, mask):
     n_heads, d_model = 3, 12
     torch.manual_seed(n_queries * n_keys)
     theirs = nn.MultiheadAttention(
@@ -129,13 +131,10 @@ def test_multi_head_equals_torch(n_queries, n_keys, batch, kdim, vdim, bias, mas
     wanted, their_weights = theirs(
         *tensors,
         attn_mask=None if made is None else multihead_mask(made, shape),
-        need_weights=return_weights,
         average_attn_weights=False,
     )
-    got = ours(*tensors, made, return_weights=return_weights)
-    if return_weights:
-        got, weights = got
-        assert_close(weights, their_weights, EXACT)
+    got, weights = ours(*tensors, made), ours.attention_weights(*tensors[:2], made)
+    assert_close(weights, their_weights, EXACT)
     assert_close(got, wanted, EXACT)
     direction = normal(*got.shape, seed=5)
     (got * direction).sum().backward()
@@ -158,8 +157,7 @@ def test_multi_head_equals_torch_in_lower_precision(dtype):
     assert_close(copy_from_torch(theirs)(x, mask=causal), wanted, TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("return_weights", [False, True], ids=["fused", "explicit"])
-def test_free_widths_equal_an_einsum_over_heads(return_weights):
+def test_free_widths_equal_an_einsum_over_heads():
     """nn.MultiheadAttention knows no d_k, d_v or d_out of its own; a plain sum judges."""
     torch.manual_seed(0)
     layer = MultiHeadAttention(
@@ -175,8 +173,7 @@ def test_free_widths_equal_an_einsum_over_heads(return_weights):
         weights = (torch.einsum("bqd,bkd->bqk", query, key) / 5**0.5).softmax(-1)
         mixed = torch.einsum("bqk,bkv->bqv", weights, value)
         output = output + mixed @ layer.w_o.weight[:, of_values].T
-    got = layer(x_query, x_key, x_value, return_weights=return_weights)
-    assert_close(got[0] if return_weights else got, output, EXACT)
+    assert_close(layer(x_query, x_key, x_value), output, EXACT)
 
 
 @pytest.mark.gpu
@@ -189,9 +186,7 @@ def test_a_gpu_gives_what_the_cpu_gives(dtype):
     mask[2] = False
     wanted = scaled_dot_product_attention(*tensors, mask)
     there = [x.detach().cuda().requires_grad_() for x in tensors]
-    for return_weights in (False, True):
-        got = scaled_dot_product_attention(*there, mask.cuda(), return_weights=return_weights)
-        got = got[0] if return_weights else got
+    for got in both_ways(*there, mask.cuda()):
         assert not got[1, :, 5].any()
         assert not got[2].any()
         assert_close(got.cpu(), wanted, TOLERANCE[dtype])

@@ -111,6 +111,7 @@ def test_both_bounds_hold():
         ({}, "expected max_tokens or batch_size, got neither"),
         ({"max_tokens": 0}, "expected max_tokens of at least 1, got 0"),
         ({"batch_size": -2}, "expected batch_size of at least 1, got -2"),
+        ({"batch_size": 1, "pool": 0}, "expected pool of at least 1, got 0"),
         ({"max_tokens": 13}, r"at most max_tokens=13 tokens with EOS, got one of 14; raise"),
     ],
 )
@@ -122,6 +123,29 @@ def test_bad_bounds(options, message):
 def test_no_pairs():
     with pytest.raises(ValueError, match="expected at least one pair to make batches of"):
         token_batches([], VOCAB, VOCAB, 10, seed=0)
+
+
+def test_batches_of_a_pool_are_found_again():
+    """Also in an epoch that has another number of batches."""
+    pairs = some_pairs()
+    bounds = {"max_tokens": 60, "pool": 30}
+    stream, other = (BatchStream(pairs, VOCAB, VOCAB, **bounds) for _ in range(2))
+    given = [(stream.position, next(stream)) for _ in range(3 * stream.per_epoch)]
+    assert given[-1][0].epoch >= 2
+    for place, batch in reversed(given):
+        other.position = place
+        assert equal(next(other), batch)
+
+
+def test_a_pool_is_sorted_by_itself():
+    """Sentences of one pool only stand together."""
+    pairs = some_pairs()
+    stream = BatchStream(pairs, VOCAB, VOCAB, batch_size=5, pool=20)
+    order = random.Random(7).sample(range(len(pairs)), len(pairs))
+    pool_of = {number: place // 20 for place, number in enumerate(order)}
+    groups = stream.groups(7)
+    assert sorted(number for group in groups for number in group) == list(range(len(pairs)))
+    assert all(len({pool_of[number] for number in group}) == 1 for group in groups)
 
 
 @pytest.mark.parametrize("place", [(0, 10_000), (3, 10_000), (-1, 0), (0, -1)])

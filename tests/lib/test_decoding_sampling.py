@@ -46,7 +46,7 @@ def test_top_k_keeps_exactly_k():
     assert [len(row) for row in kept(keep_top_k(LOGITS, 3))] == [3, 3], "equal ones too"
     for k in (5, 7):
         assert torch.equal(keep_top_k(LOGITS, k), LOGITS)
-    with pytest.raises(ValueError, match="k of at least 1, and logits with an axis, got 0"):
+    with pytest.raises(ValueError, match="expected k of at least 1, got 0; k = 1 is greedy"):
         keep_top_k(LOGITS, 0)
 
 

@@ -13,13 +13,23 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 
 from lib import training
-from lib.data import BOS, EOS, PAD, Batch, Pair, Vocabulary, make_batch, token_batches
+from lib.data import (
+    BOS,
+    EOS,
+    PAD,
+    Batch,
+    Pair,
+    Vocabulary,
+    batches,
+    endless,
+    make_batch,
+    token_batches,
+)
 from lib.decoding import translate
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 from lib.training import (
     cosine,
     count_tokens,
-    endless,
     label_smoothed_loss,
     paper_adam,
     paper_schedule,
@@ -30,7 +40,7 @@ from lib.training import (
     validation_loss,
 )
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 from tests.helpers import assert_close
 
 BATCH, TIME, VOCAB = 5, 7, 11
@@ -232,10 +242,10 @@ def test_accumulation_equals_one_big_batch(criterion, starts):
     parts, whole = unequal_parts(starts)
     one, other = small_transformer(), small_transformer()
     losses = []
-    for model, batches in ((one, parts), (other, [whole])):
+    for model, given in ((one, parts), (other, [whole])):
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
         loss = partial(teacher_forcing, criterion=criterion)
-        losses.append(update(model, optimizer, batches, loss, clip=1e9))
+        losses.append(update(model, optimizer, given, loss, clip=1e9))
     assert_close(losses[0][0], losses[1][0], 1e-10)
     assert losses[0][1] == losses[1][1] == count_tokens(whole)
     for (name, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
@@ -270,7 +280,7 @@ def test_accumulation_needs_enough_batches():
         train(Recorder(), [batch()] * 5, 3, 1e-2, accumulate=2)
     with pytest.raises(ValueError, match="expected accumulate above 0, got 0"):
         train(Recorder(), [batch()], 1, 1e-2, accumulate=0)
-    with pytest.raises(ValueError, match="expected at least one batch for an update"):
+    with pytest.raises(RuntimeError, match="non-empty"):  # torch's own
         update(Recorder(), torch.optim.SGD([torch.zeros(1)]), [])
 
 
@@ -480,10 +490,42 @@ def test_a_start_that_leaves_no_step(start):
 def test_endless_epochs_are_those_of_their_seeds():
     vocab = Vocabulary("abcdefg")
     pairs = [Pair((a, b), (b,)) for a in "abcdefg" for b in "abc"]
-    stream = training.endless(pairs, vocab, vocab, 7, seed=2)
+    stream = endless(pairs, vocab, vocab, 7, seed=2)
     for seed in (2000, 2001):
-        for expected in training.batches(pairs, vocab, vocab, 7, seed=seed):
+        for expected in batches(pairs, vocab, vocab, 7, seed=seed):
             assert torch.equal(next(stream).source, expected.source)
+
+
+def mean_loss(model, batch):
+    logits = model(batch.source, batch.source_lengths, batch.target_in)
+    return token_loss(logits, batch.target_out)
+
+
+CALLS = {
+    "train": lambda model, given, loss: train(model, given, 1, 0.1, loss=loss),
+    "update": lambda model, given, loss: update(model, paper_adam(model), given, loss),
+    "validation_loss": lambda model, given, loss: validation_loss(model, given, loss=loss),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (mean_loss, r"the sum .* and the number of tokens, got Tensor; token_loss gives a mean"),
+        (lambda *given: (*teacher_forcing(*given), 3), "return two things, .* got tuple"),
+        (token_loss, r"got token_loss, .* loss=partial\(teacher_forcing, criterion=token_loss\)"),
+        (label_smoothed_loss, "criterion=label_smoothed_loss"),
+    ],
+)
+def test_a_loss_that_gives_a_mean_is_refused(call, loss, message):
+    vocab = Vocabulary("ab")
+    model = Seq2Seq(len(vocab), len(vocab), 3, 5)
+    before = [parameter.clone() for parameter in model.parameters()]
+    given = [make_batch([Pair(("a",), ("b",))], vocab, vocab)]
+    with pytest.raises(ValueError, match=message):
+        CALLS[call](model, given, loss)
+    assert all(map(torch.equal, before, model.parameters()))
 
 
 def test_a_loss_that_is_no_number_is_noticed_before_the_end():

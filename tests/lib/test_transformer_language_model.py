@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from lib.data import BOS, EOS
+from lib.decoding import beam_search, greedy, sample
 from lib.masks import causal_mask
 from lib.positions import SCHEMES
 from lib.transformer import Config, LanguageModel, OneStack
@@ -51,6 +53,51 @@ def test_it_has_one_embedding_and_no_cross_attention(tied):
     assert (model.projection.weight is model.embedding.weight) == tied
     layer = 4 * (24 * 24 + 24) + 2 * 24 * 37 + 37 + 24 + 2 * 2 * 24
     assert sum(p.numel() for p in model.parameters()) == 2 * layer + (1 if tied else 2) * 29 * 24
+
+
+@EVERY_SCHEME
+def test_every_decoder_continues_a_beginning(positions):
+    """As if the whole text were read anew for each token."""
+    model, begun = small(positions=positions, norm="pre").eval(), tokens(batch=3, time=5)
+    torch.nn.init.zeros_(model.embedding.weight.data[EOS])  # its logit is 0, so no text ends
+    lengths = torch.full((3,), 5)
+    wanted = begun
+    for _ in range(6):
+        wanted = torch.cat([wanted, model(wanted)[:, -1:].argmax(-1)], dim=1)
+    said, weights = greedy(model, begun, lengths, 6)
+    assert torch.equal(said, wanted[:, 5:])
+    assert weights is None
+    assert torch.equal(sample(model, begun, lengths, 6, top_k=1), said)
+    found, score = beam_search(model, begun, lengths, 6, beam=1, alpha=0.0)
+    assert torch.equal(found, said)
+    log_p = model(wanted[:, :-1]).log_softmax(-1)[:, 4:]
+    assert_close(score, log_p.gather(-1, said[..., None])[..., 0].sum(1).double(), 1e-4)
+
+
+def test_beams_of_a_language_model_are_those_of_all_continuations():
+    model, begun = small(norm="pre").eval(), tokens(batch=2, time=4)
+    found, score = beam_search(model, begun, torch.tensor([4, 4]), 2, beam=29, alpha=0.0)
+    with torch.no_grad():
+        first = model(begun)[:, -1].log_softmax(-1)  # (batch, vocab)
+        longer = torch.stack([torch.cat([begun, torch.full((2, 1), w)], 1) for w in range(29)], 1)
+        then = model(longer.flatten(0, 1))[:, -1].log_softmax(-1).view(2, 29, 29)
+    both = (first[..., None] + then).flatten(1)
+    ended = torch.maximum(first[:, EOS], both.view(2, 29, 29)[..., EOS].amax(1))
+    assert_close(score, ended.double(), 1e-4)
+    assert (found == EOS).any(dim=1).all()
+
+
+def test_a_beginning_of_one_token_needs_no_reading():
+    model, begun = small().eval(), torch.tensor([[BOS], [BOS]])
+    said, _ = greedy(model, begun, torch.tensor([1, 1]), 3)
+    assert torch.equal(said[:, 0], model(begun)[:, 0].argmax(-1))
+
+
+@pytest.mark.parametrize(("time", "lengths"), [(5, [5, 3]), (5, [4, 4]), (0, [0, 0])])
+def test_beginnings_that_cannot_be_continued_together(time, lengths):
+    message = "expected beginnings of one length, of at least one token, such as BOS, got"
+    with pytest.raises(ValueError, match=message):
+        sample(small(), tokens(2, time), torch.tensor(lengths), 3)
 
 
 def test_it_learns_a_text_by_heart():

@@ -353,7 +353,7 @@ def test_a_mutant_is_killed_and_another_survives(tmp_path):
 
 def test_a_constant_is_judged_by_the_tests_of_its_file():
     """They read it and run no line of the file: only its import does."""
-    file = "book/lib/translation.py"
+    file = "book/tasks/translation.py"
     text = (mutants.ROOT / file).read_text(encoding="utf-8")
     dates = next(m for m in mutants.mutants_of(file, text) if (m.before, m.after) == ("365", "366"))
     reads, runs, other = "tests/lib/test_translation.py::a", "tests/x.py::b", "tests/x.py::c"

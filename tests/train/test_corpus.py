@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from lib.data import Pair, Vocabulary
-from lib.subword import SubwordVocabulary
 from train.corpus import make_vocabularies, read_corpus
 from train.options import parse, settle
+from train.subword import SubwordVocabulary
 
 
 def options(*given):

@@ -16,11 +16,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from lib.checkpoints import load_model, peek, save_checkpoint, save_model
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 from tests.helpers import full_disk
 from tests.paths import BOOK
 from train.__main__ import main
+from train.checkpoints import load_model, peek, save_checkpoint, save_model
 from train.run import Run
 
 SIZE = "--layers 1 --d-model 16 --heads 2 --d-ff 16 --device cpu --threads 1 --beam 1"

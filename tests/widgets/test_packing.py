@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from build.directives import widgets
-from lib.checkpoints import PUBLISHED, load_published
 from lib.data import Vocabulary
 from lib.decoding import translate
 from lib.transformer import Config, Transformer
-from lib.translation import translation_pairs
+from tasks.translation import translation_pairs
 from tests.paths import BOOK
+from train.checkpoints import PUBLISHED, load_published
 from widgets.packing import PackedModel, halves, pack_file, pack_model
 
 

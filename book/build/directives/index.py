@@ -1,29 +1,40 @@
-"""Makes the index: the directive `{book-index}` sets the table book/index.yml as a list of links.
+"""Makes the index: the directive `{book-index}` sets the words of all chapters as a list of links.
 
-The table maps a word, or "word; narrower word", to the sections that explain it, each written as
-chapter#title, as in `6#Nothing leaks`. Nothing of it stands in the notebooks. What is written here
-is Markdown, so a section that no chapter has stops the build as any dead link does.
+Each chapter's `words.yml` maps a word, or "word; narrower word", to the headings of the sections
+that explain it. Nothing of it stands in the notebooks. What is written here is Markdown, so a
+section that the chapter does not have stops the build as any dead link does.
 """
 
 import re
 from itertools import groupby
 from pathlib import Path
 
-import yaml
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
+
+from build.source.rooms import Room, rooms, words_file
 
 Table = dict[tuple[str, str], list[tuple[int, str]]]
 
 
-def read_table(path: Path) -> Table:
-    """For (word, narrower word or nothing), the number and the section's title of each place."""
-    table = {}
-    for words, places in yaml.safe_load(path.read_text(encoding="utf-8")).items():
-        word, _, narrower = (part.strip() for part in words.partition(";"))
-        pairs = (place.split("#", 1) for place in places)
-        table[word, narrower] = [(int(number), title) for number, title in pairs]
-    return table
+def gather(chapters: list[Room]) -> Table:
+    """For (word, narrower word or nothing), the number and the section's title of each place.
+
+    They stand in the order of the chapters; behind them those of chapters that explain the word in
+    passing.
+    """
+    gathered: dict[tuple[str, str], list[tuple[bool, int, str]]] = {}
+    for chapter in chapters:
+        own = chapter.words
+        for words, titles in own.index.items():
+            word, _, narrower = (part.strip() for part in words.partition(";"))
+            late = words in own.in_passing
+            places = ((late, chapter.number, title) for title in titles)
+            gathered.setdefault((word, narrower), []).extend(places)
+    return {
+        words: [(number, title) for _, number, title in sorted(places, key=lambda place: place[:2])]
+        for words, places in gathered.items()
+    }
 
 
 def sort_key(word: str) -> str:
@@ -63,12 +74,13 @@ class BookIndex(SphinxDirective):
     """The letters as links, then a section for each."""
 
     def run(self) -> list[nodes.Node]:
-        folder = Path(self.env.doc2path(self.env.docname)).parent
-        self.env.note_dependency(str(folder / "index.yml"))
-        pages = {int(path.name[:2]): path.name for path in folder.glob("[0-9]*.ipynb")}
+        chapters = rooms(Path(self.env.srcdir))
+        for chapter in chapters:
+            self.env.note_dependency(str(words_file(chapter.folder)))
+        pages = {chapter.number: chapter.notebook.name for chapter in chapters}
         jump = nodes.paragraph(classes=["index-letters"])
         result: list[nodes.Node] = [jump]
-        for letter, text in letters(read_table(folder / "index.yml"), pages).items():
+        for letter, text in letters(gather(chapters), pages).items():
             name = f"index-{letter.lower()}"
             jump += nodes.reference(text=letter, refid=name, internal=True)
             words = self.parse_text_to_nodes(text)

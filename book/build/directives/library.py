@@ -4,7 +4,8 @@ For each module, in the order in which the chapters build its parts, stand its f
 its functions and classes: signature, first sentence, the chapter that builds it, and its listing.
 All of it is read from the sources; nothing is imported. A chapter builds a name if it prints its
 source with `show_source`; a name that none prints is built by the first chapter whose code uses it,
-or whose text names it. The table book/library.yml holds the exceptions.
+or whose text names it. A chapter that explains a name which
+another uses first says so under `builds` in its `words.yml`.
 """
 
 import ast
@@ -14,9 +15,10 @@ from pathlib import Path
 from statistics import median_low
 from typing import NamedTuple
 
-import yaml
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
+
+from build.source.rooms import folder_of, read_words, words_file
 
 SHOWN = re.compile(r"show_source\(([\w.]+)\)")
 
@@ -29,6 +31,7 @@ class Chapter(NamedTuple):
     used: set[str]  # by its code
     shown: dict[str, str]  # the names whose source it prints, and what it gave to `show_source`
     named: str  # all that its text writes as code
+    builds: frozenset[str]  # the names that it explains although another uses them first
 
 
 class Name(NamedTuple):
@@ -74,6 +77,7 @@ def read_chapter(path: Path) -> Chapter:
         used,
         {full: thing for thing, full in shown.items() if full},
         " ".join(re.findall(r"`[^`\n]+`", text["markdown"])),
+        read_words(folder_of(path)).builds,
     )
 
 
@@ -100,11 +104,11 @@ def signature(node: ast.FunctionDef | ast.ClassDef, classes: dict[str, ast.Class
     return f"({', '.join(field for field in fields if 'ClassVar' not in field)})"
 
 
-def builder(full: str, chapters: list[Chapter], exceptions: dict[str, int]) -> Chapter | None:
+def builder(full: str, chapters: list[Chapter]) -> Chapter | None:
     """The chapter that builds a name; None if none uses or names it."""
     word = re.compile(rf"\b{full.split('.')[1]}\b")
     rules = (
-        lambda chapter: chapter.number == exceptions.get(full),
+        lambda chapter: full in chapter.builds,
         lambda chapter: full in chapter.shown,
         lambda chapter: full in chapter.used or word.search(chapter.named),
     )
@@ -114,7 +118,6 @@ def builder(full: str, chapters: list[Chapter], exceptions: dict[str, int]) -> C
 def read_library(book: Path) -> list[Module]:
     """The modules in the folder `book`/lib, in the order in which the chapters build them."""
     chapters = [read_chapter(path) for path in sorted(book.glob("[0-9]*.ipynb"))]
-    exceptions = yaml.safe_load((book / "library.yml").read_text(encoding="utf-8"))
     modules = []
     for path in book.glob("lib/[!_]*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -126,7 +129,7 @@ def read_library(book: Path) -> list[Module]:
         for node in defined:
             if not node.name.startswith("_"):
                 full = f"{path.stem}.{node.name}"
-                chapter = builder(full, chapters, exceptions)
+                chapter = builder(full, chapters)
                 arguments = signature(node, classes)
                 names.append(Name(full, arguments, first_sentence(node), node.lineno, chapter))
         modules.append(Module(path.stem, first_sentence(tree), names))
@@ -184,7 +187,9 @@ class Library(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         book = Path(self.env.doc2path(self.env.docname)).parent
-        for path in (*book.glob("lib/*.py"), *book.glob("[0-9]*.ipynb"), book / "library.yml"):
+        chapters = sorted(book.glob("[0-9]*.ipynb"))
+        words = (words_file(folder_of(path)) for path in chapters)
+        for path in (*book.glob("lib/*.py"), *chapters, *words):
             self.env.note_dependency(str(path))
         theme = self.config.html_theme_options
         lib = f"{theme['repository_url']}/blob/{theme['repository_branch']}/book/lib"

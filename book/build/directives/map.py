@@ -5,7 +5,6 @@ chapters. On a chapter it is folded: a small picture and a line say where the ch
 a plain `<details>`, and its parts are links: it works by keyboard, without scripts, and on paper.
 """
 
-import re
 from html import escape
 from pathlib import Path
 
@@ -13,22 +12,21 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from build.directives.schematics import element
-from build.pages.pages import read_contents
-from build.pages.places import Places
-from drawing.book_map import HEIGHT, HERE, WIDTH, Chapter, small_map, translator_map
+from build.source.places import Places
+from build.source.rooms import PAGE, rooms
+from drawing.book_map import HEIGHT, WIDTH, Chapter, small_map, translator_map
 
-CHAPTER = re.compile(r"book/\d+_(?P<concept>\w+)")
 WIDEST = 500  # pixels
 
 
 def chapters(root: Path) -> dict[str, Chapter]:
-    """Each chapter of the contents by its concept."""
+    """Each chapter of the contents by its name, which is its concept."""
     places = Places(root)
-    pages = [name for _, names in read_contents(root) for name in names]
-    found = [(match["concept"], page) for page in pages if (match := CHAPTER.fullmatch(page))]
     return {
-        concept: Chapter(number, places.title(page), f"{page.removeprefix('book/')}.html")
-        for number, (concept, page) in enumerate(found, start=1)
+        room.name: Chapter(
+            room.number, places.title(room.page), f"{room.notebook.stem}.html", room.words.here
+        )
+        for room in rooms(root)
     }
 
 
@@ -40,11 +38,9 @@ def whole_map(known: dict[str, Chapter], lit: str = "") -> str:
 
 def folded_map(known: dict[str, Chapter], lit: str) -> str:
     """The map of a chapter: a small picture and a line, which open the whole."""
-    line = f"Where chapter {known[lit].number} fits: <strong>{escape(HERE[lit])}</strong>"
-    return (
-        f'<details class="chapter-map"><summary>{small_map(lit)}<span>{line}</span></summary>'
-        f"{whole_map(known, lit)}</details>"
-    )
+    line = f"Where chapter {known[lit].number} fits: <strong>{escape(known[lit].here)}</strong>"
+    summary = f"<summary>{small_map(known, lit)}<span>{line}</span></summary>"
+    return f'<details class="chapter-map">{summary}{whole_map(known, lit)}</details>'
 
 
 class BookMap(SphinxDirective):
@@ -56,13 +52,17 @@ class BookMap(SphinxDirective):
 
 
 def on_builder(app) -> None:
-    """Read once where the chapters are. A book with none of the map's chapters has no map.
+    """Read once where the chapters are. A book none of whose chapters says what it is on the map
+    has no map.
 
-    Errors: ValueError if some of the chapters are on the map and others are not.
+    Errors: ValueError if some of the chapters say so and others do not, or are not on the map.
     """
     found = chapters(Path(app.srcdir))
-    app.env.book_chapters = found if HERE.keys() & found.keys() else {}
+    silent = [name for name, chapter in found.items() if not chapter.here]
+    app.env.book_chapters = {} if len(silent) == len(found) else found
     if app.env.book_chapters:
+        if silent:
+            raise ValueError(f"expected `here` in each chapter's words.yml, got none in {silent}")
         translator_map(app.env.book_chapters)
 
 
@@ -70,14 +70,13 @@ def on_outdated(app, env, added, changed, removed) -> list[str]:
     """The pages with the map, which a build must write again, if it is another than on them."""
     seal = [folded_map(env.book_chapters, concept) for concept in env.book_chapters]
     old, env.book_map = getattr(env, "book_map", None), seal
-    mapped = (n for n in env.found_docs if n == app.config.root_doc or CHAPTER.fullmatch(n))
+    mapped = (n for n in env.found_docs if n == app.config.root_doc or PAGE.fullmatch(n))
     return [] if seal == old else sorted(mapped)
 
 
 def on_resolved(app, doctree: nodes.document, page: str) -> None:
     """Put the map below the title of a chapter."""
-    found = CHAPTER.fullmatch(page)
-    mapped = found and found["concept"] in app.env.book_chapters
-    if mapped and app.builder.format == "html":
-        text = folded_map(app.env.book_chapters, found["concept"])
+    found = PAGE.fullmatch(page)
+    if found and found["name"] in app.env.book_chapters and app.builder.format == "html":
+        text = folded_map(app.env.book_chapters, found["name"])
         doctree.next_node(nodes.section).insert(1, nodes.raw("", text, format="html"))

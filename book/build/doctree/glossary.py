@@ -1,7 +1,7 @@
 """Links words of a chapter to the glossary and shows what they mean, while notebooks stay plain.
 
-The table book/terms.yml names for each page the words that are worth a link there. The first time
-that such a word stands in the page's running text it becomes a link to its entry, with the entry's
+A chapter's `words.yml` names the words that are worth a link on its page. The first time that such
+a word stands in the page's running text it becomes a link to its entry, with the entry's
 text as a tooltip: hidden, shown by the style sheet while the word has the pointer or the focus, and
 read out by a screen reader as the link's description. A word that the page lacks, or the glossary,
 stops the build.
@@ -12,31 +12,21 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-import yaml
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.errors import ExtensionError
 from sphinx_exercise.nodes import exercise_node, solution_node
 
 from build.directives.questions import ask
+from build.source.rooms import PAGE, folder_of, read_words, words_file
 
 GLOSSARY = "book/glossary"
-TABLE = "book/terms.yml"
 # Running text is a paragraph that stands in none of these, and in it what is not marked up.
 ASIDE = (nodes.Admonition, nodes.sidebar, nodes.table, exercise_node, solution_node, ask)
 
 
 class term_link(nodes.General, nodes.Inline, nodes.TextElement):
     """A word with `uri`, where its entry stands, and `tip`, the entry's identifier and text."""
-
-
-def read_table(path: Path) -> dict[str, dict[str, str]]:
-    """For each page, the word as it stands there and the glossary's term for it."""
-    table = {}
-    for page, words in yaml.safe_load(path.read_text(encoding="utf-8")).items():
-        pairs = (word.items() if isinstance(word, dict) else [(word, word)] for word in words)
-        table[f"book/{page}"] = {form: term for group in pairs for form, term in group}
-    return table
 
 
 def word_pattern(form: str) -> re.Pattern:
@@ -94,28 +84,39 @@ def link_words(doctree: nodes.document, words: dict[str, term_link]) -> list[str
 
 
 def on_read(app, doctree) -> None:
-    """A page is read again when the table has changed, or the glossary to which it links."""
-    linked = app.env.docname in read_table(Path(app.srcdir, TABLE))
-    for path in (TABLE, app.env.doc2path(GLOSSARY, base=False))[: 1 + linked]:
-        app.env.note_dependency(str(Path(app.srcdir, path)))
+    """A chapter is read again when its words have changed, or the glossary to which they link."""
+    if PAGE.fullmatch(app.env.docname):
+        folder = folder_of(Path(app.srcdir, app.env.docname))
+        app.env.note_dependency(str(words_file(folder)))
+        if read_words(folder).glossary:
+            app.env.note_dependency(app.env.doc2path(GLOSSARY))
 
 
 def on_resolved(app, doctree, page) -> None:
-    table = read_table(Path(app.srcdir, TABLE))
-    if page not in table or app.builder.format != "html":
+    if not PAGE.fullmatch(page) or app.builder.format != "html":
+        return
+    folder = folder_of(Path(app.srcdir, page))
+    words = read_words(folder).glossary
+    if not words:
         return
     known = entries(app.env.get_doctree(GLOSSARY))
-    unknown = [term for term in table[page].values() if term not in known]
+    unknown = [term for term in words.values() if term not in known]
     if unknown:
-        raise ExtensionError(f"{TABLE}: expected terms of the glossary for {page}, got {unknown}")
+        raise ExtensionError(
+            f"{words_file(folder)}: expected terms of the glossary, got {unknown}; "
+            "write {word: term} where the glossary has the word under another name"
+        )
     uri = app.builder.get_relative_uri(page, GLOSSARY)
     links = {
         form: term_link(uri=f"{uri}#{known[term][0]}", tip=known[term])
-        for form, term in table[page].items()
+        for form, term in words.items()
     }
     missing = link_words(doctree, links)
     if missing:
-        raise ExtensionError(f"{TABLE}: expected in the text of {page}, found nowhere: {missing}")
+        raise ExtensionError(
+            f"{words_file(folder)}: expected words of the running text of {page}, got {missing}, "
+            "which stand nowhere in it"
+        )
 
 
 def visit_link(translator, node: term_link) -> None:

@@ -19,9 +19,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from lib.data import BOS, EOS, PAD, Batch, Pair, Vocabulary, make_batch
+from lib.data import BOS, EOS, PAD, Batch, Pair, Vocabulary, endless, make_batch
 from lib.masks import causal_mask, padding_mask
-from lib.training import cosine, endless, token_loss, train
+from lib.training import cosine, token_loss, train
 from lib.transformer import OneStack
 
 KINDS = ("encoder-only", "decoder-only", "prefix")

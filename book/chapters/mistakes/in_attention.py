@@ -62,14 +62,16 @@ class HeadsOnSlices(PlainAttention):
         d_k = d_in // n_heads
         self.w_q, self.w_k, self.w_v = (nn.Linear(d_k, d_k) for _ in range(3))
 
-    def forward(self, x, memory=None, mask=None, *, return_weights=False):
-        memory = x if memory is None else memory
-        query, key = self.w_q(self.split(x)), self.w_k(self.split(memory))
-        value = self.w_v(self.split(memory))
+    def forward(self, x, memory=None, mask=None):
+        weights = self.attention_weights(x, memory, mask)
+        value = self.w_v(self.split(x if memory is None else memory))
+        return self.output(self.join(weights @ value))
+
+    def attention_weights(self, x, memory=None, mask=None):
+        query = self.w_q(self.split(x))
+        key = self.w_k(self.split(x if memory is None else memory))
         mask = mask.unsqueeze(-3) if mask is not None else None
-        weights = self.weigh(self.scores(query, key), mask)
-        output = self.output(self.join(weights @ value))
-        return (output, weights) if return_weights else output
+        return self.weigh(self.scores(query, key), mask)
 
 
 class HeadsByReshape(PlainAttention):

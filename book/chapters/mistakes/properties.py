@@ -71,7 +71,8 @@ def check_attention_layer(
     reference: Callable[[int, int, int], nn.Module] | None = None,
     only: Sequence[str] | None = None,
 ) -> Findings:
-    """Ask each property of an attention layer: layer(x, memory, mask=..., return_weights=...).
+    """Ask each property of an attention layer: layer(x, memory, mask=...) gives its output, and
+    layer.attention_weights(x, memory, mask=...) its maps.
 
     Args: make_layer(d_in, n_heads, d_out); reference, the same for a layer that takes its
         state_dict: without it "copied layer" is left out. only, some of the names.

@@ -27,7 +27,7 @@ class PlainAttention(nn.Module):
 
     Shapes: x (batch, query, d_in), memory (batch, key, d_in), x itself unless given; mask (query,
         key) or (batch, query, key), each axis full or 1, True = may attend. Returns
-        (batch, query, d_out), with the weights (batch, heads, query, key) if asked.
+        (batch, query, d_out); the weights are (batch, heads, query, key).
     Source: Attention Is All You Need, section 3.2.2.
     """
 
@@ -42,17 +42,20 @@ class PlainAttention(nn.Module):
         x: Float[Tensor, "batch query d_in"],
         memory: Float[Tensor, "batch key d_in"] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
-        *,
-        return_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Project, split into heads, score, mask, average, concatenate, project."""
-        memory = x if memory is None else memory
-        query, key = self.split(self.w_q(x)), self.split(self.w_k(memory))
-        value = self.split(self.w_v(memory))  # (batch, heads, key, d_k)
+    ) -> Tensor:
+        """Weigh, split into heads, average, concatenate, project."""
+        weights = self.attention_weights(x, memory, mask)  # (batch, heads, query, key)
+        value = self.split(self.w_v(x if memory is None else memory))  # (batch, heads, key, d_k)
+        return self.output(self.join(weights @ value))
+
+    def attention_weights(
+        self, x: Tensor, memory: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """Project, split into heads, score, mask."""
+        query = self.split(self.w_q(x))
+        key = self.split(self.w_k(x if memory is None else memory))
         mask = mask.unsqueeze(-3) if mask is not None else None  # an axis for the heads
-        weights = self.weigh(self.scores(query, key), mask)  # (batch, heads, query, key)
-        output = self.output(self.join(weights @ value))
-        return (output, weights) if return_weights else output
+        return self.weigh(self.scores(query, key), mask)
 
     def split(self, x: Tensor) -> Tensor:
         """(batch, time, heads * d_k) -> (batch, heads, time, d_k)."""

@@ -31,7 +31,7 @@ def cross_map(
     finally:
         hook.remove()
     args, kwargs = seen[0]
-    _, weights = layer(*args, **kwargs, return_weights=True)
+    weights = layer.attention_weights(*args, **kwargs)
     return weights[0].mean(0)
 
 

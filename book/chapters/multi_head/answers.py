@@ -29,7 +29,7 @@ def doubled_in_place(heads):
 
 def parts(layer, x, *, bias=0.0, rows=True):
     """What each head adds; with the bias in every part, or with W^O's rows dealt out wrongly."""
-    _, weights = layer(x, return_weights=True)
+    weights = layer.attention_weights(x)
     value = layer.w_v(x).unflatten(-1, (layer.n_heads, -1))  # (batch, key, heads, d_v)
     heads = torch.einsum("bhnm,bmhv->bhnv", weights, value)
     w_o = layer.w_o.weight.T
@@ -42,7 +42,7 @@ def parts(layer, x, *, bias=0.0, rows=True):
 
 
 def parts_head_by_head(layer, x):
-    weights, value, found = layer(x, return_weights=True)[1], layer.w_v(x), []
+    weights, value, found = layer.attention_weights(x), layer.w_v(x), []
     d_v = value.shape[-1] // layer.n_heads
     for i in range(layer.n_heads):
         own = slice(i * d_v, (i + 1) * d_v)
@@ -112,18 +112,18 @@ def three_heads(layer, x):
     """With the number of heads of the first layer that came."""
     value = layer.w_v(x).unflatten(-1, (3, -1)).transpose(1, 2)
     w_o = layer.w_o.weight.T.unflatten(0, (3, -1))
-    return layer(x, return_weights=True)[1] @ value @ w_o
+    return layer.attention_weights(x) @ value @ w_o
 
 
 def looked_at(layer, x):
     """With the map transposed: what each position gives, not what it gets."""
     value = layer.w_v(x).unflatten(-1, (layer.n_heads, -1)).transpose(1, 2)
     w_o = layer.w_o.weight.T.unflatten(0, (layer.n_heads, -1))
-    return layer(x, return_weights=True)[1].mT @ value @ w_o
+    return layer.attention_weights(x).mT @ value @ w_o
 
 
 def heads_alone(layer, x):
-    _, weights = layer(x, return_weights=True)
+    weights = layer.attention_weights(x)
     return weights @ layer.w_v(x).unflatten(-1, (layer.n_heads, -1)).transpose(1, 2)
 
 

@@ -3,7 +3,7 @@
 import torch
 
 from chapters.attention_layer.schematics import KEYS, QUERY, one_query, projection, q_k_v
-from lib.attention import scaled_dot_product_attention
+from lib.attention import attention_weights, scaled_dot_product_attention
 from tests.helpers import assert_shapes, normal
 
 SIZES = {"query": 2, "key": 3, "d_k": 5, "d_v": 7, "d_q": 11, "d_x": 13}
@@ -22,7 +22,7 @@ def test_q_k_v_shows_the_shapes_of_the_layer():
     y, x = normal(2, 11), normal(3, 13)
     w_q, w_k, w_v = normal(11, 5), normal(13, 5), normal(13, 7)
     q, k, v = y @ w_q, x @ w_k, x @ w_v
-    o, weights = scaled_dot_product_attention(q, k, v, return_weights=True)
+    o, weights = scaled_dot_product_attention(q, k, v), attention_weights(q, k)
     scores = q @ k.T
     torch.testing.assert_close((scores / 5**0.5).softmax(-1), weights)
     tensors = {"X_Q": y, "X": x, "Q": q, "K": k, "V": v, "W^Q": w_q, "W^K": w_k, "W^V": w_v}

@@ -5,15 +5,15 @@ import math
 import pytest
 import torch
 
-from chapters.complexity.costs import (
+from chapters.complexity.layers import CausalConvolution, Recurrence, windowed_attention
+from lib.attention import MultiHeadAttention, attention_weights, scaled_dot_product_attention
+from lib.masks import window_mask
+from measure.costs import (
     convolution_cost,
     recurrent_cost,
     restricted_cost,
     self_attention_cost,
 )
-from chapters.complexity.layers import CausalConvolution, Recurrence, windowed_attention
-from lib.attention import MultiHeadAttention, scaled_dot_product_attention
-from lib.masks import window_mask
 from measure.observed import count_flops, longest_chain, path_length
 from tests.helpers import unchecked
 
@@ -101,7 +101,7 @@ def test_products_wait_for_one_another_only_in_the_recurrence(n):
     x = torch.randn(1, n, 6, requires_grad=True)
     assert longest_chain(Recurrence(6)(x)) == recurrent_cost(n, 6).sequential
     assert longest_chain(CausalConvolution(6, 3)(x)) == convolution_cost(n, 6, 3).sequential
-    output, _ = scaled_dot_product_attention(x, x, x, return_weights=True)
+    output = attention_weights(x, x) @ x
     assert longest_chain(output) == 2, "scores, then the sum: O(1)"
     assert longest_chain(windowed_attention(x, x, x, 2)) == 1, "one fused kernel"
 

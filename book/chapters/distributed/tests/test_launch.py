@@ -4,6 +4,7 @@ import functools
 import linecache
 import os
 import sys
+import threading
 import time
 import types
 from pathlib import Path
@@ -12,14 +13,14 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from chapters.distributed.launch import WorkerError, run_workers, worker_script
+from chapters.distributed.launch import WorkerError, run_workers
 from tests.helpers import unchecked
 
 CELLS = {
     "first": """
 import torch
 import torch.distributed as dist
-from chapters.distributed.communication import Link as Cable, messages_sent
+from measure.costs import Link as Cable, messages_sent
 from torch import nn
 
 FACTORS = (2, 3.5)
@@ -54,18 +55,11 @@ def work(x, then=FACTORS):
 
 
 def uses_a_tensor():
-    return BIG.sum()
+    return BIG.sum().item()
 
 
 def calls_what_uses_a_tensor():
     return [uses_a_tensor() for _ in range(2)]
-
-
-shadowed = [doubled, lambda BIG: BIG]
-
-
-def has_its_own(BIG):
-    return [BIG for BIG in range(3)]
 
 
 def unsaid():
@@ -94,6 +88,7 @@ def notebook(monkeypatch):
         linecache.cache.pop(f"<cell {name}>")
 
 
+@pytest.mark.slow
 def test_output_and_results_come_in_the_order_of_the_ranks(notebook):
     workers = run_workers(notebook.work, torch.tensor([1.0, 10.0]))
     assert repr(workers).splitlines() == [
@@ -109,34 +104,30 @@ def test_output_and_results_come_in_the_order_of_the_ranks(notebook):
         assert messages == 2
 
 
-def test_script_has_what_the_function_uses_and_nothing_else(notebook):
-    script = worker_script(notebook.work)
-    assert compile(script, "workers.py", "exec")
-    assert "@counted\ndef work(x, then=FACTORS):" in script
-    order = ["import torch.distributed as dist", "FACTORS = (2, 3.5)", "class Twice", "def doubled"]
-    assert [script.index(text) for text in order] == sorted(script.index(text) for text in order)
-    assert "from chapters.distributed.communication import Link as Cable" in script
-    assert "BIG" not in script
-    assert script.count("as_worker(work)") == 1
-    assert "BIG =" not in worker_script(notebook.has_its_own)
+@pytest.mark.slow
+def test_what_the_notebook_has_comes_along(notebook):
+    """A tensor, a function without a name, one that another function made, and one of a file."""
+    assert run_workers(notebook.calls_what_uses_a_tensor, n=1).results == ([3.0, 3.0],)
+    for work in (notebook.outer(), lambda: 1, functools.partial(int, "1")):
+        with unchecked():
+            assert run_workers(work, n=1).results == (1,)
 
 
-def test_function_of_a_file_is_imported():
-    assert f"from {__name__} import fails_in_one" in worker_script(fails_in_one)
+def test_what_cannot_be_packed_is_named():
+    lock = threading.Lock()
+
+    def locked():
+        return lock.locked()
+
+    with pytest.raises(ValueError, match=r"got locked, .*cannot be packed .*lock.*inside the"):
+        run_workers(locked)
 
 
-@pytest.mark.parametrize("name", ["uses_a_tensor", "calls_what_uses_a_tensor"])
-def test_what_cannot_be_sent_is_named(notebook, name):
-    with pytest.raises(ValueError, match=r"uses 'BIG' of the notebook, a Tensor.*as an argument"):
-        worker_script(getattr(notebook, name))
-
-
-def test_functions_without_a_definition_of_their_own_are_refused(notebook):
-    for function in (notebook.outer(), notebook.shadowed[1]):
-        with pytest.raises(ValueError, match="defined at the top of a cell"):
-            worker_script(function)
-    with unchecked(), pytest.raises(ValueError, match=r"got functools\.partial"):
-        worker_script(functools.partial(notebook.work, 1))
+@pytest.mark.slow
+def test_a_worker_s_error_shows_the_cell(notebook):
+    with pytest.raises(WorkerError, match=r"(?s)return missing_everywhere.*NameError") as caught:
+        run_workers(notebook.unsaid, n=1)
+    assert caught.value.error == "NameError"
 
 
 @pytest.mark.parametrize("wrong", [{"n": 0}, {"patience": 0}, {"timeout": -1}])

@@ -36,7 +36,7 @@ def differs(one, other):
 
 
 def weights_of(layer, mask=None, given=None):
-    return layer(*(given or inputs()), mask=mask, return_weights=True)[1]
+    return layer.attention_weights(*(given or inputs()), mask=mask)
 
 
 @pytest.mark.parametrize(
@@ -175,4 +175,4 @@ def test_output_made_in_forward_is_another_at_each_call_and_is_no_parameter():
     assert one.shape == (2, 5, 20)
     assert differs(one, other)
     assert {name.split(".")[0] for name, _ in layer.named_parameters()} == {"w_q", "w_k", "w_v"}
-    assert torch.equal(*(layer(*inputs(), return_weights=True)[1] for _ in range(2)))
+    assert torch.equal(*(layer.attention_weights(*inputs()) for _ in range(2)))

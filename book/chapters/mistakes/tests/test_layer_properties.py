@@ -82,9 +82,8 @@ class WeighsTheHidden(PlainAttention):
 
 
 class OneMap(PlainAttention):
-    def forward(self, *inputs, **options):
-        output, weights = super().forward(*inputs, **options)
-        return output, weights.mean(1)
+    def attention_weights(self, *inputs, **options):
+        return super().attention_weights(*inputs, **options).mean(1)
 
 
 @pytest.mark.parametrize(

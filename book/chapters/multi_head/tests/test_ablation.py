@@ -12,12 +12,12 @@ from chapters.multi_head.ablation import (
     layer_codes,
     mean_shares,
 )
-from lib.checkpoints import load_published
 from lib.data import make_batch
 from lib.decoding import translate
 from lib.metrics import exact_match
-from lib.translation import translation_pairs
 from measure.records import read_results
+from tasks.translation import translation_pairs
+from train.checkpoints import load_published
 
 OFF = ("e1.2", "d2.4", "c2.1", "c2.3")
 

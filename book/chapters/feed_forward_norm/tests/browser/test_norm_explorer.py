@@ -8,7 +8,6 @@ from torch.nn import functional as F
 from chapters.feed_forward_norm.norm_explorer import NORMS, TIME, NormExplorer, typical_sizes
 
 pytestmark = pytest.mark.browser
-FUNCTIONS = "drawStack, profile, times, timesTransposed, short, axis"
 STACK = """([seed, width, layers, state]) => {
   const stack = own.drawStack(seed, width, layers, 4);
   const plain = (rows) => Array.from(rows);
@@ -20,7 +19,7 @@ STACK = """([seed, width, layers, state]) => {
 
 @pytest.fixture
 def functions(stage):
-    return stage.functions(NormExplorer(), FUNCTIONS)
+    return stage.functions(NormExplorer())
 
 
 def rms(x: torch.Tensor) -> float:
@@ -54,7 +53,12 @@ def by_torch(got: dict, width: int, state: dict) -> tuple[list[float], list[floa
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize(
-    ("n_layers", "scale", "width", "seed"), [(24, 0.7, 32, 0), (7, 1.4, 8, 11), (3, 0.25, 64, 5)]
+    ("n_layers", "scale", "width", "seed"),
+    [
+        pytest.param(24, 0.7, 32, 0, marks=pytest.mark.slow),
+        (7, 1.4, 8, 11),
+        (3, 0.25, 64, 5),
+    ],
 )
 def test_profiles_are_those_of_autograd(functions, norm, residual, n_layers, scale, width, seed):
     state = {"n_layers": n_layers, "norm": norm, "residual": residual, "scale": scale}
@@ -69,7 +73,7 @@ def test_profiles_are_those_of_autograd(functions, norm, residual, n_layers, sca
 def test_products_agree_with_torch(functions):
     got = functions.evaluate(
         """() => {
-          const draw = math.normal(3);
+          const draw = own.math.normal(3);
           const [x, w] = [15, 35].map((n) => Float64Array.from({ length: n }, draw));
           const y = own.times(x, w, 5, 7);
           const plain = (rows) => Array.from(rows);
@@ -81,7 +85,9 @@ def test_products_agree_with_torch(functions):
     torch.testing.assert_close(back.reshape(3, 5), y.reshape(3, 7) @ w.reshape(5, 7).T)
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.0, 1.4])
+@pytest.mark.parametrize(
+    "scale", [0.5, *(pytest.param(s, marks=pytest.mark.slow) for s in (1.0, 1.4))]
+)
 @pytest.mark.parametrize("norm", NORMS)
 def test_typical_sizes_are_those_of_many_draws(functions, norm, scale):
     """What readers without scripts see: an expectation, which a mean over draws comes near."""

@@ -8,9 +8,10 @@ import torch
 from playwright.sync_api import expect
 
 from chapters.self_attention.self_attention_explorer import SelfAttentionExplorer
-from lib.attention import scaled_dot_product_attention
+from lib.attention import attention_weights, scaled_dot_product_attention
 from lib.masks import causal_mask
 from lib.positions import sinusoidal_table
+from tests.gate import each_look
 
 pytestmark = pytest.mark.browser
 WORDS = {
@@ -35,7 +36,8 @@ def expected(sentence: str, words=WORDS, *, scaled=False, causal=False, position
         x = x + sinusoidal_table(time, width, dtype=torch.float64)
     mask = causal_mask(time) if causal else torch.ones(time, time, dtype=torch.bool)
     query = x if scaled else x * width**0.5  # the library always divides
-    output, weights = scaled_dot_product_attention(query, x, x, mask, return_weights=True)
+    weights = attention_weights(query, x, mask)
+    output = weights @ x
     scores = (x @ x.T) / (width**0.5 if scaled else 1.0)
     return scores.masked_fill(~mask, math.nan), weights.masked_fill(~mask, math.nan), output
 
@@ -284,9 +286,8 @@ def test_large_maps_hold_the_librarys_numbers(stage, tokens, width):
     )
     page = stage.show(widget)
     x = drawn(page, tokens, width, 0.3, 7)
-    output, weights = scaled_dot_product_attention(
-        x, x, x, causal_mask(tokens), return_weights=True
-    )
+    weights = attention_weights(x, x, causal_mask(tokens))
+    output = weights @ x
     choose = torch.Generator().manual_seed(tokens)
     for _ in range(5):
         i = torch.randint(1, tokens, (), generator=choose).item()
@@ -312,7 +313,7 @@ def test_large_maps_hold_the_librarys_numbers(stage, tokens, width):
 def test_large_map_is_walked_by_the_keyboard(stage):
     page = stage.show(SelfAttentionExplorer(WORDS, "red", random=(64, 512), spread=0.2))
     x = drawn(page, 64, 512, 0.2, 0)
-    output, _ = scaled_dot_product_attention(x * 512**0.5, x, x, return_weights=True)
+    output = scaled_dot_product_attention(x * 512**0.5, x, x)
     page.get_by_label("Key (column)").focus()
     for _ in range(3):
         page.keyboard.press("Tab")
@@ -362,7 +363,7 @@ def test_picture_shows_the_weights_in_the_shades_of_the_tables(stage):
     canvas = large(page, "Weights").locator("canvas")
     page.wait_for_timeout(100)
     x = drawn(page, 40, 4, 1.0, 0)
-    _, weights = scaled_dot_product_attention(x * 2, x, x, causal_mask(40), return_weights=True)
+    weights = attention_weights(x * 2, x, causal_mask(40))
     light = torch.tensor(canvas.evaluate(pixels)).view(40, 40, 4)
     assert ((light[..., 3] == 255) == causal_mask(40)).all()
     seen = light[..., 1][causal_mask(40)].float()  # the green of #edf3f9 falls to that of #002a55
@@ -394,8 +395,7 @@ def test_sizes_change_in_the_page_and_the_sentence_comes_back(stage):
     assert_shown(page, "red fox runs")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1200])
+@each_look
 def test_largest_is_accessible_and_fits(stage, theme, width):
     widget = SelfAttentionExplorer(WORDS, "red", random=(64, 512), causal=True)
     page = stage.show(widget, theme=theme, width=width)

@@ -4,9 +4,9 @@ import pytest
 from playwright.sync_api import expect
 
 from chapters.transformer.forward_tracer import ForwardTracer
-from lib.checkpoints import load_published
 from lib.data import Pair, tokenise
 from tests.widget_samples import SAMPLES, traced
+from train.checkpoints import load_published
 
 pytestmark = pytest.mark.browser
 
@@ -136,7 +136,7 @@ def test_a_shorter_sentence_holds_its_last_position(stage):
     ],
 )  # fmt: skip
 def test_formulas_say_where_the_norm_stands(stage, pre_norm, formulas):
-    page = stage.functions(ForwardTracer(*traced()), "formula")
+    page = stage.functions(ForwardTracer(*traced()))
     steps = [("source", "self"), ("target", "self"), ("target", "cross"), ("target", "feed")]
     for (side, kind), expected in zip(steps, formulas, strict=True):
         code = "([kind, side, pre]) => own.formula({ kind, side }, pre)"
