@@ -2,7 +2,7 @@
 
     python benchmarks/browser_forward.py [--rounds 10]
 
-The plain JavaScript of `parts/transformer.js` runs in Chromium, torch in this process on one
+The plain JavaScript of `transformer.js` runs in Chromium, torch in this process on one
 thread; both write the same 12 tokens greedily, with a cache of keys and values, in turns. One model
 is the published one, with a sentence of the test set; the other has d_model 128 and random weights.
 "first" is the very first run in a fresh page, before the browser has compiled the code for speed.
@@ -39,6 +39,7 @@ from tasks.translation import translation_pairs
 from tests.browser.fixtures import FLAGS
 from tests.paths import BOOK
 from train.checkpoints import load_published
+from widgets import joiner
 from widgets.packing import pack_model
 
 GOAL = 21
@@ -120,11 +121,9 @@ def open_page(browser: Browser, folder: Path, html: str) -> Page:
     page = browser.new_page(viewport={"width": 700, "height": 900})
     page.goto((folder / "page.html").as_uri())
     kit = widgets.widgets()["forward_tracer"]
-    source = (kit / "forward_tracer.js").read_text(encoding="utf-8")
-    shared = ", ".join(widgets.SHARED)
     page.add_script_tag(
-        content=f"window.own = (() => {{ const {{ {shared} }} = bookWidgets.shared; "
-        f"{widgets.parts_of(source, kit)}; return {{ transformer, tracing }}; }})();"
+        content=f"window.own = (() => {{ {joiner.join(kit / 'tracing.js')}"
+        "return { transformer: $transformer, tracing: $tracing }; })();"
     )
     return page
 

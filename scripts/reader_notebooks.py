@@ -16,8 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from build.pages.places import Places
 from build.readers.reader import NEWEST, chapters, reader_text
+from build.source.places import Places
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "book" / "_reader"

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import nbformat
 import pytest
 
-from build.pages.places import Places
 from build.readers.reader import BRANCH, reader_text
+from build.source.places import Places
 from tests.browser.test_book import read
 from tests.paths import BOOK, HTML, ROOT
 

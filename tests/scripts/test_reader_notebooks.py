@@ -15,8 +15,6 @@ from IPython.utils.capture import capture_output
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-from build.pages.places import Places, UnknownMarkup, figure_of
-from build.readers.myst import PARSER, directive
 from build.readers.reader import (
     BRANCH,
     NEWEST,
@@ -28,6 +26,8 @@ from build.readers.reader import (
     reader_text,
     version_of,
 )
+from build.source.myst import PARSER, directive
+from build.source.places import Places, UnknownMarkup, figure_of
 from scripts import reader_notebooks
 from tests.notebooks.guards import code_cells, tags
 from tests.paths import BOOK, ROOT

@@ -15,8 +15,8 @@ from markdown_it.token import Token
 
 from build.directives.questions import SEEN, SPLIT
 from build.directives.records import recorded
-from build.pages.places import GLOSSARY, Places, UnknownMarkup
-from build.readers.myst import PARSER, Fence, directive
+from build.source.myst import PARSER, Fence, directive
+from build.source.places import GLOSSARY, Places, UnknownMarkup
 
 # What every notebook program knows; a token's name without _open and _close.
 PLAIN_BLOCKS = {

@@ -19,8 +19,8 @@ from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
 from build.doctree.folds import fold_of
-from build.pages.places import Places, UnknownMarkup, figure_of
 from build.readers.plain import Chapter, caption, to_plain
+from build.source.places import Places, UnknownMarkup, figure_of
 
 BRANCH = "notebooks"  # of the repository; .github/workflows/pages.yml pushes it
 FOLDED, STUB, FAILS = {"hide-input", "remove-input"}, "exercise", "raises-exception"

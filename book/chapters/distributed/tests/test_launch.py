@@ -88,6 +88,7 @@ def notebook(monkeypatch):
         linecache.cache.pop(f"<cell {name}>")
 
 
+@pytest.mark.slow
 def test_output_and_results_come_in_the_order_of_the_ranks(notebook):
     workers = run_workers(notebook.work, torch.tensor([1.0, 10.0]))
     assert repr(workers).splitlines() == [

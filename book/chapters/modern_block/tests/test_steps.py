@@ -80,6 +80,7 @@ def test_fractions_are_of_each_layers_choices():
     assert not torch.equal(fractions[0], fractions[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["2017", "4 experts"])
 def test_training_is_that_of_the_step_and_its_seed(name):
     text = torch.arange(4, 4 + 23).repeat(11)

@@ -27,7 +27,7 @@ LIMIT = 2**20
 
 @pytest.fixture
 def functions(stage):
-    return stage.functions(ComplexityExplorer(), "costs, crossing, brief, verdict, decades")
+    return stage.functions(ComplexityExplorer())
 
 
 def wanted(n, d, k, radius, dilated, projections) -> dict:

@@ -25,7 +25,7 @@ NAMES = ["gpus", "parameters", "compute", "bandwidth", "latency", "overlap", "sa
 
 @pytest.fixture
 def functions(stage):
-    return stage.functions(ClusterPlanner(), "plan, shown")
+    return stage.functions(ClusterPlanner())
 
 
 def states() -> list[dict]:

@@ -26,9 +26,7 @@ CHOICES = {
 
 @pytest.fixture
 def functions(stage):
-    return stage.functions(
-        BlockExplorer(), "configOf, costs, bought, brief, bytes, ratio, effect, listed"
-    )
+    return stage.functions(BlockExplorer())
 
 
 def plain(text: str) -> str:

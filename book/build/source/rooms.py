@@ -21,8 +21,6 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from build.pages.pages import read_contents
-
 PAGE = re.compile(r"book/\d+_(?P<name>\w+)")
 
 
@@ -60,6 +58,16 @@ class Room(NamedTuple):
     @property
     def words(self) -> Words:
         return read_words(self.folder)
+
+
+def read_contents(root: Path) -> list[tuple[str, list[str]]]:
+    """The parts of the book with their pages, in order; the first page is a part without a name."""
+    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    parts = [
+        (part.get("caption", ""), [page["file"] for page in part["chapters"]])
+        for part in toc["parts"]
+    ]
+    return [("", [toc["root"]]), *parts]
 
 
 def folder_of(notebook: Path) -> Path:

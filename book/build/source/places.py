@@ -17,8 +17,8 @@ from docutils.nodes import make_id
 from pybtex.database import Entry, Person, parse_file
 from pybtex.richtext import Text
 
-from build.pages.pages import read_contents
-from build.readers.myst import labels
+from build.source.myst import labels
+from build.source.rooms import read_contents
 
 BIBLIOGRAPHY, GLOSSARY = "book/bibliography", "book/glossary"
 
