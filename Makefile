@@ -32,14 +32,15 @@ help: ## list the tasks
 $(BIN)/python:
 	@bash scripts/make_venv.sh $(PYTHON) $(VENV)
 
-# Each lock reads the one before it: what testing needs holds what building needs.
+# A lock reads the one that it adds to: what testing needs holds what building needs.
+LOCKS := requirements/locks
 LOCKED := $(BIN)/python scripts/install_locked.py
 
-$(VENV)/book.stamp: locks/book.txt | $(BIN)/python
+$(VENV)/book.stamp: $(LOCKS)/book.txt | $(BIN)/python
 	$(LOCKED) book
 	@touch $@
 
-$(VENV)/test.stamp: locks/book.txt locks/pdf.txt locks/test.txt locks/cpu.txt locks/cuda.txt | $(BIN)/python
+$(VENV)/test.stamp: $(patsubst %,$(LOCKS)/%.txt,book pdf test cpu cuda) | $(BIN)/python
 	$(LOCKED) test
 	@$(BIN)/python -c "import matplotlib.font_manager"  # lists the fonts now: it warns if that is slow
 	@touch $@ $(VENV)/book.stamp
@@ -48,19 +49,28 @@ $(VENV)/browser.stamp: $(VENV)/test.stamp scripts/install_browser.sh
 	@bash scripts/install_browser.sh $(BIN)/python
 	@touch $@
 
-$(VENV)/pdf.stamp: locks/book.txt locks/pdf.txt scripts/install_browser.sh | $(BIN)/python
+# What checks the scripts. Node is the one thing here that pip cannot install.
+$(VENV)/js.stamp: requirements/js/package-lock.json requirements/js/.npmrc | $(BIN)/python
+	@command -v npm > /dev/null || { echo "make lint checks the scripts with node 20.19 or newer: install it (Debian's packages nodejs and npm)"; exit 1; }
+	cd requirements/js && npm ci --ignore-scripts --no-progress --loglevel=error
+	@touch $@
+
+$(VENV)/pdf.stamp: $(LOCKS)/book.txt $(LOCKS)/pdf.txt scripts/install_browser.sh | $(BIN)/python
 	$(LOCKED) pdf
 	@bash scripts/install_browser.sh $(BIN)/python
 	@touch $@
 
-$(VENV)/lab.stamp: $(VENV)/test.stamp locks/lab.txt
-	$(LOCKED) lab
+# Apart from the tests' environment, of which a reader needs nothing.
+.venv-lab/lab.stamp: $(patsubst %,$(LOCKS)/%.txt,book lab cpu cuda)
+	@echo "Once, and for some minutes: making .venv-lab, an environment of about 1.7 GB"
+	@test -x .venv-lab/bin/python || bash scripts/make_venv.sh $(PYTHON) .venv-lab
+	@.venv-lab/bin/python scripts/install_locked.py lab
 	@touch $@
 
 # Apart from the book's environment: what writes the locks, looks them up, and builds the engine.
-.venv-tools/tools.stamp: locks/tools.txt
+.venv-tools/tools.stamp: $(LOCKS)/tools.txt
 	$(PYTHON) -m venv --clear .venv-tools
-	.venv-tools/bin/python -m pip install --quiet --require-hashes -r locks/tools.txt
+	.venv-tools/bin/python -m pip install --quiet --require-hashes -r $(LOCKS)/tools.txt
 	@touch $@
 
 .venv-colab/colab.stamp: tests/colab/requirements.txt
@@ -74,8 +84,8 @@ setup-test: $(VENV)/browser.stamp ## install what testing needs, a browser inclu
 
 setup-python: $(VENV)/test.stamp
 
-# Each by its name: pip-audit does not read the locks that a lock reads. torch is in locks/test.txt too.
-AUDITED := $(patsubst %,-r %,$(filter-out locks/cpu.txt,$(sort $(wildcard locks/*.txt))))
+# Each by its name: pip-audit does not read the locks that a lock reads. test.txt has cpu.txt's torch.
+AUDITED := $(patsubst %,-r %,$(filter-out %/cpu.txt,$(sort $(wildcard $(LOCKS)/*.txt))))
 
 lock: .venv-tools/tools.stamp ## write the lock files after a change of the requirements: make lock [ARGS=--upgrade]
 	.venv-tools/bin/python scripts/lock.py $(ARGS)
@@ -98,10 +108,13 @@ serve: ## read the built book at http://127.0.0.1:8000
 	@$(PYTHON) -m http.server --bind 127.0.0.1 --directory $(HTML) $(PORT)
 
 reader: setup ## make the chapters as JupyterLab, Colab, VS Code and GitHub show them, in book/_reader
-	@$(BIN)/python scripts/reader_notebooks.py
+	@$(BIN)/python scripts/reader_notebooks.py $(ARGS)
 
-lab: $(VENV)/lab.stamp reader ## read the chapters, and do the exercises, in JupyterLab
-	@env -u TQDM_DISABLE -u MPLBACKEND $(BIN)/jupyter lab $(ARGS) --LabApp.default_url=/lab/tree/_reader book
+lab: export MPLCONFIGDIR = $(abspath .venv-lab)/matplotlib
+lab: .venv-lab/lab.stamp ## read the chapters, and do the exercises, in JupyterLab
+	@.venv-lab/bin/python scripts/reader_notebooks.py
+	@echo "Opening JupyterLab in the browser (Ctrl-C here stops it)"
+	@env -u TQDM_DISABLE -u MPLBACKEND .venv-lab/bin/jupyter lab $(ARGS) --LabApp.default_url=/lab/tree/_reader book
 
 pdf: $(VENV)/pdf.stamp book ## print the book into one PDF beside its pages
 	$(BIN)/python scripts/make_pdf.py
@@ -122,14 +135,14 @@ test-all: test ## every test, as each night and before a release (about three qu
 check: setup-test ## all of one chapter, in two or three minutes: make check CHAPTER=multi_head
 	@PYTHONPATH=book:. $(BIN)/python -m scripts.check_chapter $(CHAPTER)
 
-lint: $(VENV)/test.stamp ## style, types, spelling, workflow files: what .pre-commit-config.yaml lists
+lint: $(VENV)/test.stamp $(VENV)/js.stamp ## style, types, spelling, workflow files: what .pre-commit-config.yaml lists
 	$(BIN)/pre-commit run --all-files
 
 format: $(VENV)/test.stamp ## put the code in form, and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-hooks: $(VENV)/test.stamp ## let git run the same checks before each commit
+hooks: $(VENV)/test.stamp $(VENV)/js.stamp ## let git run the same checks before each commit
 	$(BIN)/pre-commit install
 
 unit notebooks: export OMP_NUM_THREADS = $(THREADS)
@@ -174,8 +187,8 @@ house: $(VENV)/test.stamp ## how big the library is, who uses it, what is import
 refresh: $(VENV)/test.stamp ## run chapters and store their outputs: make refresh CHAPTER=book/01_seq2seq.ipynb
 	$(BIN)/python scripts/refresh.py $(CHAPTER)
 
-checkpoint: $(VENV)/test.stamp ## train the model that comes with the book again (a minute)
-	$(BIN)/python scripts/make_checkpoint.py
+checkpoint: $(VENV)/test.stamp ## train the model that comes with the book again, and make again what depends on it (a quarter of an hour)
+	$(BIN)/python scripts/publish_model.py $(ARGS)
 
 # NPROC=2 trains in two processes; RESTARTS=3 starts them again, up to three times, if one is killed.
 TORCHRUN = -m torch.distributed.run --standalone --nproc-per-node=$(NPROC) --max-restarts=$(or $(RESTARTS),0)
@@ -185,7 +198,7 @@ train: $(VENV)/test.stamp ## train a Transformer: make train ARGS="--data DIR --
 
 # d2l pins packages of 2023 that clash with ours and that no model needs: so without its requirements.
 bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and the page's with torch (about a quarter of an hour)
-	$(BIN)/python -m pip install --quiet -r requirements-bench.txt
+	$(BIN)/python -m pip install --quiet -r requirements/bench.txt
 	$(BIN)/python -m pip install --quiet --no-deps d2l==1.0.3
 	$(BIN)/python benchmarks/bench.py --cores 1
 	$(BIN)/python benchmarks/bench.py --cores 2
@@ -193,7 +206,6 @@ bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and
 
 weigh: $(VENV)/browser.stamp book ## what each page costs its reader, and what axe-core finds
 	$(BIN)/python benchmarks/pages.py
-	$(BIN)/python benchmarks/pages.py --axe
 
 engines: book ## open every page in Firefox and WebKit, where they are installed
 	$(BIN)/python scripts/check_engines.py

@@ -1,9 +1,10 @@
-"""Measure the house: how big the library is, who uses it, and which imports break the rule.
+"""Measure the house: how big the library is, who uses it, and what stands in each room.
 
     python scripts/house.py                  (make house)
 
 Everything but the last line is read from syntax trees. tests/test_house.py holds the book to the
 rules; here stand the facts that they are made of. Each function takes the repository's folder.
+Which room may import which is a matter of the contracts in pyproject.toml.
 """
 
 import ast
@@ -17,26 +18,32 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("lib", "kit", "train")
-OWN = (*PACKAGES, "ext", "tests", "benchmarks", "scripts")
-# A chapter shows the command line and so imports its options.
-ALSO_ALLOWED = {"training": ("train.options",)}
+# The rooms that a notebook may import, beside that of its own chapter.
+SHARED = ("lib", "tasks", "train", "checks", "drawing", "measure", "widgets", "engine")
+ROOMS = (*SHARED, "build", "chapters")
+OWN = (*ROOMS, "tests", "benchmarks", "scripts")
 
 
 def chapters(root: Path = ROOT) -> dict[str, Path]:
-    """Each chapter's name, as its kit is called, and its notebook."""
+    """Each chapter's name, as its room is called, and its notebook."""
     return {path.stem[3:]: path for path in sorted((root / "book").glob("[0-9][0-9]_*.ipynb"))}
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
-    """Each module of lib, kit and train by its dotted name; a package by that of its folder."""
+    """Each module of the rooms but tests by its dotted name; a package by that of its folder."""
     book = root / "book"
     found = {}
-    for package in PACKAGES:
-        for path in sorted((book / package).rglob("*.py")):
+    for room in ROOMS:
+        for path in sorted((book / room).rglob("*.py")):
             parts = path.relative_to(book).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+            if "tests" not in parts:
+                found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
+
+
+def is_shown(name: str) -> bool:
+    """Whether a module is part of what a chapter shows: neither an experiment nor its answers."""
+    return not {"experiments", "answers"} & set(name.split("."))
 
 
 def code_of(path: Path) -> str:
@@ -83,16 +90,6 @@ def within(name: str, packages: tuple[str, ...]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
-def allowed(module: str) -> tuple[str, ...]:
-    """What a module may import of this repository."""
-    package, *rest = module.split(".")
-    if package == "lib":
-        return ("lib",)
-    if package == "train":
-        return ("train", "lib")
-    return ("lib", "kit.shared", *([f"kit.{rest[0]}"] if rest else []))
-
-
 def import_graph(root: Path = ROOT) -> dict[str, set[str]]:
     """What each module, and each chapter by its file's name, imports of this repository."""
     known = modules(root)
@@ -100,27 +97,13 @@ def import_graph(root: Path = ROOT) -> dict[str, set[str]]:
     return {name: imported(name, path, set(known)) for name, path in files.items()}
 
 
-def forbidden_imports(root: Path = ROOT) -> list[str]:
-    """The imports that do not point down: notebook, kit.<chapter>, kit.shared, lib; train, lib."""
-    by_file = {path.name: name for name, path in chapters(root).items()}
-    found = []
-    for name, imports in import_graph(root).items():
-        if name in by_file:
-            chapter = by_file[name]
-            may = ("lib", "kit.shared", f"kit.{chapter}", *ALSO_ALLOWED.get(chapter, ()))
-        else:
-            may = allowed(name)
-        found += [f"{name} imports {other}" for other in sorted(imports) if not within(other, may)]
-    return found
-
-
 def users(root: Path = ROOT) -> dict[str, tuple[list[str], list[str]]]:
-    """For each module of lib the chapters that import it, themselves or in their kit, and the other
-    modules that do: of lib, of kit.shared and of train.
+    """For each module of lib the chapters that import it, themselves or in what they show, and the
+    modules of the shared rooms that do.
     """
     graph = import_graph(root)
     of_chapter = {
-        name: {path.name, *(m for m in graph if within(m, (f"kit.{name}",)))}
+        name: {path.name, *(m for m in graph if within(m, (f"chapters.{name}",)) and is_shown(m))}
         for name, path in chapters(root).items()
     }
     found = {}
@@ -128,9 +111,7 @@ def users(root: Path = ROOT) -> dict[str, tuple[list[str], list[str]]]:
         if not module.startswith("lib."):
             continue
         importers = {name for name, imports in graph.items() if module in imports}
-        others = [
-            name for name in sorted(importers) if within(name, ("lib", "kit.shared", "train"))
-        ]
+        others = [name for name in sorted(importers) if within(name, SHARED)]
         found[module] = ([c for c, parts in of_chapter.items() if parts & importers], others)
     return found
 
@@ -144,14 +125,73 @@ def docstring_lines(tree: ast.Module) -> Iterator[int]:
                 yield from range(first.lineno, first.end_lineno + 1)
 
 
+def message_lines(tree: ast.Module) -> Iterator[int]:
+    """The lines of a raise but its first one: what an error says may take as many as it needs."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise):
+            yield from range(node.lineno + 1, node.end_lineno + 1)
+
+
 def lines_of_code(path: Path) -> int:
-    """The lines that hold code: not blank, no comment, no docstring."""
+    """How many lines hold code: not blank, no comment, no docstring, no sentence of a message."""
+    return len(code_lines(path))
+
+
+def code_lines(path: Path) -> set[int]:
+    """The numbers of the lines that hold code."""
     silent = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(code_of(path)).readline):
         if token.type not in (*silent, tokenize.ENDMARKER):
             lines.update(range(token.start[0], token.end[0] + 1))
-    return len(lines - set(docstring_lines(tree_of(path))))
+    tree = tree_of(path)
+    return lines - set(docstring_lines(tree)) - set(message_lines(tree))
+
+
+def lines_that_validate(path: Path) -> int:
+    """How many lines of code only check and refuse: a raise, an `if` or an `except` that holds
+    nothing but a raise and what makes its message, a whole function whose name begins with
+    _require, and each call of one. A raise counts as one line.
+    """
+    checks: set[int] = set()
+    for node in ast.walk(tree_of(path)):
+        body = getattr(node, "body", None)
+        called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        if (
+            isinstance(node, ast.Raise)
+            or (isinstance(node, ast.FunctionDef) and node.name.startswith("_require"))
+            or (called and _is_require(node.value.func))
+            or (isinstance(node, ast.ExceptHandler) and _only_refuses(body))
+        ):
+            checks.update(range(node.lineno, node.end_lineno + 1))
+        elif isinstance(node, ast.If) and _only_refuses(body):
+            checks.update(range(node.lineno, body[-1].end_lineno + 1))
+    return len(checks & code_lines(path))
+
+
+def _is_require(function: ast.expr) -> bool:
+    return getattr(function, "attr", getattr(function, "id", "")).startswith("_require")
+
+
+def _only_refuses(body: list[ast.stmt]) -> bool:
+    """Whether these statements end in a raise, and the others only serve it or are checks too."""
+    *before, last = body
+    return isinstance(last, ast.Raise) and all(
+        isinstance(statement, ast.Assign | ast.AnnAssign)
+        or (isinstance(statement, ast.If) and _serves(statement))
+        for statement in before
+    )
+
+
+def _serves(statement: ast.If) -> bool:
+    """Whether an `if` before a raise only words its message, or refuses something itself."""
+    branches = (statement.body, statement.orelse)
+    return all(
+        isinstance(part, ast.Assign | ast.AnnAssign | ast.Raise)
+        or (isinstance(part, ast.If) and _serves(part))
+        for branch in branches
+        for part in branch
+    )
 
 
 def lines(paths: list[Path]) -> int:
@@ -190,18 +230,23 @@ def path_to_softmax(root: Path = ROOT) -> list[str]:
 
 def main() -> None:
     lib = sorted((ROOT / "book" / "lib").rglob("*.py"))
-    print(f"lib: {len(lib)} files, {lines(lib)} lines\n")
+    code = sum(map(lines_of_code, lib))
+    share = sum(map(lines_that_validate, lib)) / code
+    print(f"lib: {len(lib)} files, {lines(lib)} lines, {code} of code, {share:.1%} validate\n")
     names = {name: path for name, path in modules().items() if name.startswith("lib.")}
     numbers = {name: path.name[:2] for name, path in chapters().items()}
-    print(f"{'module':18}{'lines':>6}{'code':>6}  used by chapters; by modules")
+    print(f"{'module':18}{'lines':>6}{'code':>6}{'valid':>6}  used by chapters; by modules")
     for name, (in_chapters, in_modules) in users().items():
-        sizes = f"{lines([names[name]]):6}{lines_of_code(names[name]):6}"
+        path = names[name]
+        sizes = f"{lines([path]):6}{lines_of_code(path):6}{lines_that_validate(path):6}"
         who = f"{' '.join(numbers[c] for c in in_chapters) or '-'}; {' '.join(in_modules) or '-'}"
         print(f"{name:18}{sizes}  {who}")
-    against = forbidden_imports()
-    print("\n".join([f"\nimports against the rule: {len(against)}", *against]))
+    print(f"\n{'room':18}{'files':>6}{'lines':>8}  of Python, tests and experiments included")
+    for room in ROOMS:
+        files = sorted((ROOT / "book" / room).rglob("*.py"))
+        print(f"{room:18}{len(files):6}{lines(files):8,}")
     total = sorted((ROOT / "book").rglob("*.py"))
-    print(f"Python in book: {len(total)} files, {lines(total)} lines")
+    print(f"{'book':18}{len(total):6}{lines(total):8,}\n")
     print(f"files of lib from Transformer(...) to the softmax: {', '.join(path_to_softmax())}")
 
 

@@ -30,9 +30,9 @@ from build.pages.pages import (  # noqa: E402
     EPUB,
     download_sizes,
     link_downloads,
-    read_contents,
     rewrite,
 )
+from build.source.rooms import read_contents  # noqa: E402
 from drawing.style import standalone  # noqa: E402
 
 XHTML, MATHML, SVG = (

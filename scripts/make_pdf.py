@@ -27,9 +27,9 @@ from build.pages.pages import (  # noqa: E402
     PDF,
     download_sizes,
     link_downloads,
-    read_contents,
     rewrite,
 )
+from build.source.rooms import read_contents  # noqa: E402
 
 MARGIN = {"top": "16mm", "bottom": "18mm", "left": "16mm", "right": "16mm"}
 SCALE = 0.85

@@ -1,9 +1,10 @@
-"""Begin a chapter: its notebook, kit, tests, wrong answers and place in the contents.
+"""Begin a chapter: its notebook, its place in the contents, and its room with all that it needs.
 
     make chapter NAME=sparse_attention TITLE="Sparse attention" [AFTER=masking] [NUMBER=16]
 
-NAME is the concept; the kit is called the same. AFTER is the chapter behind which it stands in the
-contents, NUMBER that of its file: the last chapter and the next number where they are not given.
+NAME is the concept; the room, book/chapters/NAME, is called the same. AFTER is the chapter behind
+which it stands in the contents, NUMBER that of its file: the last chapter and the next number where
+they are not given.
 What is written is true but unfinished: the tests of the new chapter fail and say what is missing.
 Nothing is overwritten, and nothing written if anything is there already.
 """
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HIDDEN, EXERCISE, FAILS = ["hide-input"], ["exercise"], ["raises-exception"]
 
 IMPORTS = """\
-from kit.$name.checks import check_$name
+from chapters.$name.checks import check_$name
 from lib.notebook import best_device, seed_everything
 
 seed_everything(0)
@@ -136,7 +137,8 @@ TEST_CHECKS = '''\
 
 import pytest
 
-$imports
+from chapters.$name.checks import check_$name
+from checks.framework import CheckFailed
 
 
 @pytest.mark.parametrize("answer", [lambda x: None, lambda x: x[:-1], lambda x: x.T])
@@ -151,7 +153,7 @@ TEST_PLOTS = '''\
 import matplotlib.pyplot as plt
 import pytest
 
-from kit.$name.plots import plot_curve
+from chapters.$name.plots import plot_curve
 
 
 @pytest.fixture(autouse=True)
@@ -181,6 +183,13 @@ WRONG = {
     "my_$name": {},  # at least four, each with a piece of the message that it must get
 }
 '''
+
+WORDS = """\
+# What the rest of the book says of this chapter; book/build/source/rooms.py explains each part.
+here: what it is on the map of the book
+glossary: []
+index: {}
+"""
 
 
 def chapters(root: Path) -> list[Path]:
@@ -232,7 +241,7 @@ def new_chapter(
     Errors: ValueError for a name that is no concept in small letters, no title, a number that is
     taken, an unknown chapter before it, or a file that is there already.
     """
-    if not re.fullmatch(r"[a-z]+(_[a-z0-9]+)*", name) or name == "shared":
+    if not re.fullmatch(r"[a-z]+(_[a-z0-9]+)*", name):
         raise ValueError(f"expected a name like sparse_attention, got {name!r}; use small letters")
     if not title.strip() or '"' in title:
         raise ValueError(f"expected a title without quotation marks, got {title!r}; give TITLE=...")
@@ -247,26 +256,18 @@ def new_chapter(
     if after not in stems:
         raise ValueError(f"expected after one of {', '.join(stems)}, got {after!r}")
     stem = f"{number:02}_{name}"
-    kit, tests = root / "book" / "kit" / name, root / "tests"
-    imports = [  # in the order that ruff wants, which depends on the name
-        f"from kit.{name}.checks import check_{name}",
-        "from checks.framework import CheckFailed",
-    ]
-    words = {
-        "name": name,
-        "title": title.strip(),
-        "label": name.replace("_", "-"),
-        "imports": "\n".join(sorted(imports)),
-    }
+    room = root / "book" / "chapters" / name
+    words = {"name": name, "title": title.strip(), "label": name.replace("_", "-")}
     files = {
-        kit / "checks.py": CHECKS,
-        kit / "plots.py": PLOTS,
-        tests / "kit" / name / "test_checks.py": TEST_CHECKS,
-        tests / "kit" / name / "test_plots.py": TEST_PLOTS,
-        tests / "notebooks" / "answers" / f"{stem}.py": ANSWERS,
+        room / "checks.py": CHECKS,
+        room / "plots.py": PLOTS,
+        room / "answers.py": ANSWERS,
+        room / "words.yml": WORDS,
+        room / "tests" / "test_checks.py": TEST_CHECKS,
+        room / "tests" / "test_plots.py": TEST_PLOTS,
     }
     page = root / "book" / f"{stem}.ipynb"
-    there = [path for path in (page, kit, *files) if path.exists()]
+    there = [path for path in (page, room, *files) if path.exists()]
     if name in stems or there:
         got = ", ".join(str(path.relative_to(root)) for path in there) or stems[name]
         raise ValueError(f"expected a new chapter, got {got}, which is there; choose another name")
@@ -295,9 +296,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n".join(str(path.relative_to(ROOT)) for path in files))
     page = files[0].relative_to(ROOT)
     print(
-        f"\nWrite, run: make refresh CHAPTER={page}, and see what is missing:\n"
-        f"    .venv/bin/python -m pytest tests/test_house.py tests/notebooks tests/kit/"
-        f"{options.name}"
+        f"\nWrite, give it its part of the map in book/drawing/book_map.py, run:\n"
+        f"    make refresh CHAPTER={page}\n"
+        f"and see what is missing:\n"
+        f"    make check CHAPTER={options.name}"
     )
     return 0
 

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from build.directives.runs import read_runs, record_file
 from build.pages import figures
-from build.rooms import folder_of
+from build.source.rooms import folder_of
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}

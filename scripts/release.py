@@ -32,16 +32,17 @@ def version(citation: str) -> str:
 
 
 def notes(changelog: str, of: str | None = None) -> str:
-    """The text of the changelog's section of a version; by default of its topmost section.
+    """The text of the changelog's section of a version; by default of the topmost that has text.
 
     Raises ValueError if the section is missing or empty.
     """
     sections = re.findall(r"^## (\S+).*\n((?:(?!## ).*\n?)*)", changelog, re.MULTILINE)
-    text = dict(sections).get(of, "") if of else sections[0][1] if sections else ""
+    texts = [text for name, text in sections if of in (name, None)]
+    text = next(filter(str.strip, texts), "")
     if not text.strip():
         raise ValueError(
             f"expected a section `## {of or 'Unreleased'}` with text in CHANGELOG.md, found "
-            f"{[name for name, _ in sections]}; see RELEASING.md"
+            f"{[name for name, _ in sections]}; see .github/RELEASING.md"
         )
     return text.strip() + "\n"
 
@@ -51,7 +52,7 @@ def check_tag(tag: str, number: str) -> None:
     if tag != f"v{number}":
         raise ValueError(
             f"expected the tag v{number}, as CITATION.cff has the version {number}, got {tag}; "
-            "correct the file and set the tag again, see RELEASING.md"
+            "correct the file and set the tag again, see .github/RELEASING.md"
         )
 
 

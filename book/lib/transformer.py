@@ -82,12 +82,15 @@ class Config:
         if not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
             raise ValueError(f"expected a dropout of at least 0 and below 1, got {self.dropout!r}")
         if self.d_model % self.n_heads:
-            got = f"d_model={self.d_model} and n_heads={self.n_heads}; change one of them"
-            raise ValueError(f"expected d_model to be a multiple of n_heads, got {got}")
+            raise ValueError(
+                f"expected d_model to be a multiple of n_heads, got d_model={self.d_model} and "
+                f"n_heads={self.n_heads}; change one of them"
+            )
         if self.positions == "rotary" and self.d_k % 2:
-            got = f"{self.d_k}; change d_model or n_heads, or choose another scheme"
-            wanted = "an even d_k = d_model / n_heads for rotary positions"
-            raise ValueError(f"expected {wanted}, got {got}")
+            raise ValueError(
+                f"expected an even d_k = d_model / n_heads for rotary positions, got {self.d_k}; "
+                "change d_model or n_heads, or choose another scheme"
+            )
 
     @property
     def d_k(self) -> int:
@@ -338,7 +341,6 @@ class Transformer(nn.Module):
             the sum of target_lengths.
         Errors: ValueError unless there is one length for each sequence, a whole number.
         """
-        _require_one_each(source_lengths, source)
         _require_one_each(target_lengths, target_in)
         real_source = padding_mask(source_lengths, source.shape[1])[:, 0]  # (batch, source_time)
         real_target = padding_mask(target_lengths, target_in.shape[1])[:, 0]  # (batch, target_time)

@@ -15,7 +15,7 @@ from fontTools.ttLib import TTFont
 from fontTools.ttLib.tables._g_l_y_f import USE_MY_METRICS
 
 from build.directives import runs
-from build.rooms import rooms
+from build.source.rooms import rooms
 from tests.paths import BOOK, HTML, ROOT
 
 pytestmark = pytest.mark.built

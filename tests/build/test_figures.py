@@ -7,7 +7,7 @@ import nbformat
 import pytest
 
 from build.pages import figures
-from build.rooms import folder_of
+from build.source.rooms import folder_of
 from drawing.axes import COLOURS, GREY
 from tests.paths import BOOK
 

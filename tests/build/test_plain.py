@@ -5,8 +5,8 @@ from collections import Counter
 import nbformat
 import pytest
 
-from build.pages.places import Place, Places, UnknownMarkup
 from build.readers.plain import Chapter, to_plain
+from build.source.places import Place, Places, UnknownMarkup
 from tests.paths import ROOT
 
 BASE = Places(ROOT).base

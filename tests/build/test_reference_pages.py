@@ -11,7 +11,7 @@ from docutils.utils import new_document
 
 from build.directives import index
 from build.doctree import glossary
-from build.rooms import Room, rooms
+from build.source.rooms import Room, rooms
 from tests.paths import BOOK, ROOT
 
 GLOSSARY = (BOOK / "glossary.md").read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from build.rooms import Room, Words, folder_of, read_words, rooms
+from build.source.rooms import Room, Words, folder_of, read_words, rooms
 from tests.paths import BOOK, ROOT
 
 CONTENTS = """\

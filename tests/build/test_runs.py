@@ -5,7 +5,7 @@ import json
 import pytest
 
 from build.directives import runs, widgets
-from build.rooms import Room
+from build.source.rooms import Room
 from scripts import refresh
 
 FULL = {

@@ -8,8 +8,8 @@ import pytest
 from scripts import form
 
 
-def notebook(number):
-    return json.loads(form.chapters()[number].read_text(encoding="utf-8"))
+def notebook(chapter):
+    return json.loads(form.chapters()[chapter].read_text(encoding="utf-8"))
 
 
 def without(kind):
@@ -45,15 +45,15 @@ SPOILT = [
 
 
 def test_chapters_in_form_meet_the_bars():
-    missed = {number: form.misses(form.measure(notebook(number))) for number in form.IN_FORM}
-    assert {number: names for number, names in missed.items() if names} == {}
+    missed = {chapter: form.misses(form.measure(notebook(chapter))) for chapter in form.IN_FORM}
+    assert {chapter: names for chapter, names in missed.items() if names} == {}
 
 
 @pytest.mark.parametrize(
     ("spoil", "expected"), SPOILT, ids=["+".join(sorted(e)) for _, e in SPOILT]
 )
 def test_a_spoilt_copy_does_not(spoil, expected):
-    for number in form.IN_FORM:
-        spoilt = copy.deepcopy(notebook(number))
+    for chapter in form.IN_FORM:
+        spoilt = copy.deepcopy(notebook(chapter))
         spoil(spoilt["cells"])
         assert expected <= set(form.misses(form.measure(spoilt)))

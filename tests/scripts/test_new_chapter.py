@@ -1,15 +1,15 @@
 """A chapter's skeleton: it is true, it refuses what is there, and the guards say what it lacks."""
 
-import importlib
 import runpy
 import shutil
 import subprocess
 import sys
 
-import kit
 import nbformat
 import pytest
+import yaml
 
+from build.source.rooms import Words, rooms
 from checks.framework import CheckFailed
 from scripts import new_chapter as script
 from scripts.new_chapter import SECTIONS, new_chapter
@@ -22,8 +22,8 @@ NAME, TITLE, STEM = "sparse_attention", "Sparse attention", "05_sparse_attention
 
 @pytest.fixture
 def root(tmp_path):
-    """A book of two chapters with their kits, in order 1, 4."""
-    (tmp_path / "book" / "kit").mkdir(parents=True)
+    """A book of two chapters, in order 1, 4."""
+    (tmp_path / "book").mkdir()
     for stem in ("01_seq2seq", "04_self_attention"):
         shutil.copy(BOOK / f"{stem}.ipynb", tmp_path / "book")
     contents = "chapters:\n  - file: book/01_seq2seq\n  - file: book/04_self_attention\n"
@@ -38,11 +38,10 @@ def written(root):
 
 @pytest.fixture
 def importable(root, written, monkeypatch):
-    """The new kit as a part of the book's."""
-    monkeypatch.setattr(kit, "__path__", [*kit.__path__, str(root / "book" / "kit")])
-    importlib.invalidate_caches()
+    """The new room beside the book's."""
+    monkeypatch.syspath_prepend(root / "book")
     yield
-    for module in [name for name in sys.modules if name.startswith(f"kit.{NAME}")]:
+    for module in [name for name in sys.modules if name.startswith(f"chapters.{NAME}")]:
         del sys.modules[module]
 
 
@@ -57,16 +56,27 @@ def snapshot(folder):
 def test_every_part_is_written(root, written):
     assert [str(path.relative_to(root)) for path in written] == [
         f"book/{STEM}.ipynb",
-        f"book/kit/{NAME}/checks.py",
-        f"book/kit/{NAME}/plots.py",
-        f"tests/kit/{NAME}/test_checks.py",
-        f"tests/kit/{NAME}/test_plots.py",
-        f"tests/notebooks/answers/{STEM}.py",
+        f"book/chapters/{NAME}/checks.py",
+        f"book/chapters/{NAME}/plots.py",
+        f"book/chapters/{NAME}/answers.py",
+        f"book/chapters/{NAME}/words.yml",
+        f"book/chapters/{NAME}/tests/test_checks.py",
+        f"book/chapters/{NAME}/tests/test_plots.py",
         "_toc.yml",
     ]
     assert all(path.is_file() for path in written)
     for path in written:
         assert "$" not in path.read_text(encoding="utf-8")
+
+
+def test_its_words_are_those_that_the_build_reads(root, written):
+    (root / "_toc.yml").write_text(
+        yaml.dump({"root": "book/intro", "parts": [{"chapters": [{"file": f"book/{STEM}"}]}]}),
+        encoding="utf-8",
+    )
+    (room,) = rooms(root)
+    assert room.name == NAME
+    assert room.words == Words(here="what it is on the map of the book")
 
 
 def test_notebook_has_the_common_setup_and_the_sections_in_order(root, written):
@@ -111,7 +121,7 @@ def test_check_refuses_the_empty_answer_and_accepts_none_yet(root):
 
 @pytest.mark.usefixtures("importable")
 def test_its_own_tests_pass(root):
-    folder = root / "tests" / "kit" / NAME
+    folder = root / "book" / "chapters" / NAME / "tests"
     checks = runpy.run_path(str(folder / "test_checks.py"))
     for answer in (lambda x: None, lambda x: x[:-1], lambda x: x.T):
         checks["test_what_is_no_answer_is_refused"](answer)
@@ -123,14 +133,15 @@ def test_its_own_tests_pass(root):
 
 def test_house_is_content_and_the_guards_say_what_is_missing(root, written):
     for path in (root / "book").glob("0[14]_*.ipynb"):
-        path.unlink()  # their kits are not here
+        path.unlink()  # their rooms are not here
     for rule in (
-        test_house.imports_point_down,
+        test_house.notebooks_import_shared_rooms_and_their_own,
         test_house.modules_say_what_they_are,
         test_house.modules_have_tests_beside_them,
         test_house.names_are_concepts,
         test_house.nothing_is_passed_on,
-        test_house.every_kit_has_its_chapter,
+        test_house.chapters_have_their_rooms,
+        test_house.rooms_hold_what_is_known,
     ):
         assert rule(root) == []
     problems = [problem for guard in guards.GUARDS for problem in guard(read(root))]
@@ -138,12 +149,12 @@ def test_house_is_content_and_the_guards_say_what_is_missing(root, written):
     page = root / "book" / f"{STEM}.ipynb"
     with pytest.raises(AssertionError):
         test_exercises.test_chapter_has_exercises_with_hints_and_solutions(page)
-    answers = root / "tests" / "notebooks" / "answers" / f"{STEM}.py"
+    answers = root / "book" / "chapters" / NAME / "answers.py"
     listed = runpy.run_path(str(answers))
     assert (listed["RIGHT"], listed["WRONG"]) == ({f"my_{NAME}": []}, {f"my_{NAME}": {}})
 
 
-@pytest.mark.parametrize("name", [NAME, "early"])  # behind and before "shared", in the imports
+@pytest.mark.parametrize("name", [NAME, "early"])
 def test_what_is_written_is_in_form(root, name):
     new_chapter(root, name, TITLE)
     ruff = [sys.executable, "-m", "ruff"]
@@ -158,7 +169,6 @@ def test_what_is_written_is_in_form(root, name):
     [
         (("Sparse", TITLE), "expected a name like sparse_attention, got 'Sparse'"),
         (("16_sparse", TITLE), "expected a name like"),
-        (("shared", TITLE), "expected a name like"),
         (("../up", TITLE), "expected a name like"),
         ((NAME, " "), "expected a title"),
         ((NAME, 'The "best"'), "expected a title without quotation marks"),
@@ -175,12 +185,11 @@ def test_what_cannot_be_made_is_refused_before_anything_is_written(root, argumen
     assert snapshot(root) == before
 
 
-@pytest.mark.parametrize(
-    "there", [f"book/kit/{NAME}/mine.py", f"tests/notebooks/answers/{STEM}.py"]
-)
+@pytest.mark.parametrize("there", ["mine.py", "tests/test_checks.py"])
 def test_what_is_there_is_kept(root, there):
-    (root / there).parent.mkdir(parents=True)
-    (root / there).write_text("mine", encoding="utf-8")
+    path = root / "book" / "chapters" / NAME / there
+    path.parent.mkdir(parents=True)
+    path.write_text("mine", encoding="utf-8")
     before = snapshot(root)
     with pytest.raises(ValueError, match="which is there; choose another name"):
         new_chapter(root, NAME, TITLE)

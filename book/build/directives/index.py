@@ -12,7 +12,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from build.rooms import Room, rooms, words_file
+from build.source.rooms import Room, rooms, words_file
 
 Table = dict[tuple[str, str], list[tuple[int, str]]]
 

@@ -12,8 +12,8 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from build.directives.schematics import element
-from build.pages.places import Places
-from build.rooms import PAGE, rooms
+from build.source.places import Places
+from build.source.rooms import PAGE, rooms
 from drawing.book_map import HEIGHT, WIDTH, Chapter, small_map, translator_map
 
 WIDEST = 500  # pixels

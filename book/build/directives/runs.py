@@ -12,7 +12,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from build.rooms import Room, rooms
+from build.source.rooms import Room, rooms
 
 Runs = dict[str, dict[str, Any]]
 KINDS = {"cpu": "CPU", "gpu": "GPU"}

@@ -12,7 +12,7 @@ from docutils import nodes
 from sphinx.errors import ExtensionError
 
 from build.directives.questions import folded, line, place
-from build.readers.myst import PARSER
+from build.source.myst import PARSER
 
 MARKS = {"proof": "Tested", "listing": "Listing"}
 

@@ -18,7 +18,7 @@ from sphinx.errors import ExtensionError
 from sphinx_exercise.nodes import exercise_node, solution_node
 
 from build.directives.questions import ask
-from build.rooms import PAGE, folder_of, read_words, words_file
+from build.source.rooms import PAGE, folder_of, read_words, words_file
 
 GLOSSARY = "book/glossary"
 # Running text is a paragraph that stands in none of these, and in it what is not marked up.

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from pathlib import Path
 
-import yaml
-
 IMAGE = re.compile(r'<img\b[^>]*?\bsrc="([^"]*)"[^>]*>')
 FIRST_PART = re.compile(r"<h2\b")  # what stands above it may be seen at once
 
@@ -55,16 +53,6 @@ ITEM = (
     '<span class="btn__text-container">{text}</span></a></li>'
 )
 LINK = '<a class="book-download" href="{address}" title="{told}" download>{name}</a>'
-
-
-def read_contents(root: Path) -> list[tuple[str, list[str]]]:
-    """The parts of the book with their pages, in order; the first page is a part without a name."""
-    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-    parts = [
-        (part.get("caption", ""), [page["file"] for page in part["chapters"]])
-        for part in toc["parts"]
-    ]
-    return [("", [toc["root"]]), *parts]
 
 
 def rewrite(out: Path, steps: Iterable[Callable[[str], str]]) -> list[str]:

@@ -20,7 +20,7 @@ CELLS = {
     "first": """
 import torch
 import torch.distributed as dist
-from chapters.distributed.communication import Link as Cable, messages_sent
+from measure.costs import Link as Cable, messages_sent
 from torch import nn
 
 FACTORS = (2, 3.5)

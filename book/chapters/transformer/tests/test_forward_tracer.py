@@ -5,15 +5,12 @@ import copy
 import pytest
 import torch
 
-from build.directives import widgets
-from chapters.attention_seq2seq.alignment_player import AlignmentPlayer
 from chapters.transformer.forward_tracer import ForwardTracer
 from lib.attention import attention_maps
 from lib.data import Pair, Vocabulary, make_batch, tokenise
 from lib.transformer import Config, Transformer
 from tests.widget_samples import packed, traced
 from train.checkpoints import load_published
-from widgets import base
 from widgets.packing import pack_model
 
 TEXTS = ("six seconds ago", "ninety seven colombian pesos")
@@ -192,16 +189,3 @@ def test_what_is_offered_to_try_must_be_known_words(ready):
         ValueError, match=r"ready\[1\]: expected words of the model, got (\['cats'|an)"
     ):
         ForwardTracer(*traced(), packed=packed(), ready=ready)
-
-
-def test_only_its_own_scripts_hold_the_model():
-    assert widgets.PARTS == base.PARTS
-    folders = widgets.widgets()
-    other = widgets.widget_script("alignment_player", folders["alignment_player"])
-    script = widgets.widget_script("forward_tracer", folders["forward_tracer"])
-    for part in ("transformer", "tracing", "weights", "composer"):
-        declared = f"const {part} = (() => {{"
-        assert script.count(declared) == str(ForwardTracer._esm).count(declared) == 1
-        assert declared not in other
-        assert declared not in str(AlignmentPlayer._esm)
-        assert declared not in widgets.shared_script()

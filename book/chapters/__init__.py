@@ -1,1 +1,0 @@
-"""All of each chapter but its notebook: one room for each, named like it."""
