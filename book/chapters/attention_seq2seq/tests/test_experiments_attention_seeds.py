@@ -10,6 +10,7 @@ from chapters.attention_seq2seq.pictures import digit_images, make_strips
 from checks.sequences import check_sequence_model
 from lib.data import Pair, Vocabulary
 from lib.seq2seq import AttentionSeq2Seq, real_positions
+from tasks.lists import Sets
 
 
 def test_both_ways_is_a_sequence_model():
@@ -34,7 +35,8 @@ def test_each_key_of_both_ways_depends_on_the_whole_source():
 def test_a_hidden_column_gets_no_weight():
     pairs = [Pair(("two", "euros"), ("deux", "euros")), Pair(("six",), ("six",))]
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
-    sets = type("Sets", (), {"vocabularies": [Vocabulary.from_sentences(side) for side in sides]})
+    sets = Sets.__new__(Sets)  # the sentences alone: those of the task take a while
+    sets.vocabularies = [Vocabulary.from_sentences(side) for side in sides]
     model = AttentionSeq2Seq(*map(len, sets.vocabularies), 5, 7)
     with torch.no_grad():
         model.decoder.output.bias[sets.vocabularies[1].encode(["deux"])] = 9.0  # it writes deux
