@@ -15,8 +15,8 @@ LISTEN = """<script>document.addEventListener("DOMContentLoaded", () => {
   const declare = frame.state;
   window.keys = {};
   frame.state = function state(keys) {
-    Object.assign(window.keys, keys);
     declare.call(this, keys);
+    Object.assign(window.keys, this.keys);
   };
 });</script>"""
 

@@ -127,7 +127,8 @@ def test_wrong_tokens_are_those_outside_the_longest_common_subsequence(stage, wi
 def test_what_is_not_measured_yet_is_no_zero(stage, widget):
     page = stage.functions(widget)
     shown = page.evaluate("""() => {
-      const bars = bookWidgets.shared.$chart.bars({ label: "any", format: (value) => `${value} %` });
+      const format = (value) => `${value} %`;
+      const bars = bookWidgets.shared.$chart.bars({ label: "any", format });
       bars.update([{ name: "known", value: 0 }, { name: "unknown", value: null }]);
       return [...bars.element.querySelectorAll(".bw-bar-value")].map((node) => node.textContent);
     }""")
