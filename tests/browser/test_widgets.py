@@ -8,8 +8,9 @@ from playwright.sync_api import expect
 from build.directives import widgets
 from chapters.attention_seq2seq.alignment_player import AlignmentPlayer
 from chapters.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
+from chapters.attention_seq2seq.tests.samples import bins, sentences
 from tests.gate import each_look, some_widgets
-from tests.widget_samples import SAMPLES, bins, sentences
+from tests.widget_samples import SAMPLES
 from widgets import joiner
 
 pytestmark = pytest.mark.browser
@@ -28,7 +29,7 @@ CONTRAST = """() => {
   node.style.transition = "none";
   const found = [];
   for (let step = 0; step <= 200; step += 1) {
-    bookWidgets.shared.chart.shade(node, step / 200);
+    bookWidgets.shared.$chart.shade(node, step / 200);
     const style = getComputedStyle(node);
     const [ground, ink] = [light(style.backgroundColor), light(style.color)];
     found.push({ ground, ratio: (Math.max(ground, ink) + 0.05) / (Math.min(ground, ink) + 0.05) });
