@@ -32,14 +32,15 @@ help: ## list the tasks
 $(BIN)/python:
 	@bash scripts/make_venv.sh $(PYTHON) $(VENV)
 
-# Each lock reads the one before it: what testing needs holds what building needs.
+# A lock reads the one that it adds to: what testing needs holds what building needs.
+LOCKS := requirements/locks
 LOCKED := $(BIN)/python scripts/install_locked.py
 
-$(VENV)/book.stamp: locks/book.txt | $(BIN)/python
+$(VENV)/book.stamp: $(LOCKS)/book.txt | $(BIN)/python
 	$(LOCKED) book
 	@touch $@
 
-$(VENV)/test.stamp: locks/book.txt locks/pdf.txt locks/test.txt locks/cpu.txt locks/cuda.txt | $(BIN)/python
+$(VENV)/test.stamp: $(patsubst %,$(LOCKS)/%.txt,book pdf test cpu cuda) | $(BIN)/python
 	$(LOCKED) test
 	@$(BIN)/python -c "import matplotlib.font_manager"  # lists the fonts now: it warns if that is slow
 	@touch $@ $(VENV)/book.stamp
@@ -48,19 +49,22 @@ $(VENV)/browser.stamp: $(VENV)/test.stamp scripts/install_browser.sh
 	@bash scripts/install_browser.sh $(BIN)/python
 	@touch $@
 
-$(VENV)/pdf.stamp: locks/book.txt locks/pdf.txt scripts/install_browser.sh | $(BIN)/python
+$(VENV)/pdf.stamp: $(LOCKS)/book.txt $(LOCKS)/pdf.txt scripts/install_browser.sh | $(BIN)/python
 	$(LOCKED) pdf
 	@bash scripts/install_browser.sh $(BIN)/python
 	@touch $@
 
-$(VENV)/lab.stamp: $(VENV)/test.stamp locks/lab.txt
-	$(LOCKED) lab
+# Apart from the tests' environment, of which a reader needs nothing.
+.venv-lab/lab.stamp: $(patsubst %,$(LOCKS)/%.txt,book lab cpu cuda)
+	@echo "Once, and for some minutes: making .venv-lab, an environment of about 1.7 GB"
+	@test -x .venv-lab/bin/python || bash scripts/make_venv.sh $(PYTHON) .venv-lab
+	@.venv-lab/bin/python scripts/install_locked.py lab
 	@touch $@
 
 # Apart from the book's environment: what writes the locks, looks them up, and builds the engine.
-.venv-tools/tools.stamp: locks/tools.txt
+.venv-tools/tools.stamp: $(LOCKS)/tools.txt
 	$(PYTHON) -m venv --clear .venv-tools
-	.venv-tools/bin/python -m pip install --quiet --require-hashes -r locks/tools.txt
+	.venv-tools/bin/python -m pip install --quiet --require-hashes -r $(LOCKS)/tools.txt
 	@touch $@
 
 .venv-colab/colab.stamp: tests/colab/requirements.txt
@@ -74,8 +78,8 @@ setup-test: $(VENV)/browser.stamp ## install what testing needs, a browser inclu
 
 setup-python: $(VENV)/test.stamp
 
-# Each by its name: pip-audit does not read the locks that a lock reads. torch is in locks/test.txt too.
-AUDITED := $(patsubst %,-r %,$(filter-out locks/cpu.txt,$(sort $(wildcard locks/*.txt))))
+# Each by its name: pip-audit does not read the locks that a lock reads. test.txt has cpu.txt's torch.
+AUDITED := $(patsubst %,-r %,$(filter-out %/cpu.txt,$(sort $(wildcard $(LOCKS)/*.txt))))
 
 lock: .venv-tools/tools.stamp ## write the lock files after a change of the requirements: make lock [ARGS=--upgrade]
 	.venv-tools/bin/python scripts/lock.py $(ARGS)
@@ -98,10 +102,13 @@ serve: ## read the built book at http://127.0.0.1:8000
 	@$(PYTHON) -m http.server --bind 127.0.0.1 --directory $(HTML) $(PORT)
 
 reader: setup ## make the chapters as JupyterLab, Colab, VS Code and GitHub show them, in book/_reader
-	@$(BIN)/python scripts/reader_notebooks.py
+	@$(BIN)/python scripts/reader_notebooks.py $(ARGS)
 
-lab: $(VENV)/lab.stamp reader ## read the chapters, and do the exercises, in JupyterLab
-	@env -u TQDM_DISABLE -u MPLBACKEND $(BIN)/jupyter lab $(ARGS) --LabApp.default_url=/lab/tree/_reader book
+lab: export MPLCONFIGDIR = $(abspath .venv-lab)/matplotlib
+lab: .venv-lab/lab.stamp ## read the chapters, and do the exercises, in JupyterLab
+	@.venv-lab/bin/python scripts/reader_notebooks.py
+	@echo "Opening JupyterLab in the browser (Ctrl-C here stops it)"
+	@env -u TQDM_DISABLE -u MPLBACKEND .venv-lab/bin/jupyter lab $(ARGS) --LabApp.default_url=/lab/tree/_reader book
 
 pdf: $(VENV)/pdf.stamp book ## print the book into one PDF beside its pages
 	$(BIN)/python scripts/make_pdf.py
@@ -180,7 +187,7 @@ train: $(VENV)/test.stamp ## train a Transformer: make train ARGS="--data DIR --
 
 # d2l pins packages of 2023 that clash with ours and that no model needs: so without its requirements.
 bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and the page's with torch (about a quarter of an hour)
-	$(BIN)/python -m pip install --quiet -r requirements-bench.txt
+	$(BIN)/python -m pip install --quiet -r requirements/bench.txt
 	$(BIN)/python -m pip install --quiet --no-deps d2l==1.0.3
 	$(BIN)/python benchmarks/bench.py --cores 1
 	$(BIN)/python benchmarks/bench.py --cores 2

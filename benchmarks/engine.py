@@ -1,6 +1,6 @@
 """How long the page's engine takes for a step of training, beside torch in the same run.
 
-    python benchmarks/engine.py [--rounds 15]
+    python benchmarks/engine.py [--rounds 41]
 
 Chromium runs the engine, on its kernels in WebAssembly and on the plain ones; torch runs in this
 process, on one thread, the same model from the same parameters on the same batch. They take turns:
@@ -9,9 +9,7 @@ chapter 5's model; the translator is the largest of the laboratories. A step is 
 and Adam. Written to results/engine.json.
 """
 
-import argparse
 import base64
-import json
 import os
 import random
 import shutil
@@ -20,17 +18,18 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
 import torch
 from playwright.sync_api import Page, sync_playwright
 
 from engine.replay import Replay
+from measure.experiments import command_line
+from measure.records import as_json, replace
 from tests.browser.fixtures import FLAGS
 from tests.browser.test_engine import BYTES, ENGINE, NAMES, engine_text
 
-RESULTS = Path(__file__).resolve().parent / "results" / "engine.json"
 BARS = {"neighbours": 1.0, "translator": 2.0}  # of torch's time
 STEPS = {"neighbours": 20, "translator": 10}  # in a turn
 OPTIONS = {"steps": 10**6, "lr": 1e-3, "schedule": "constant", "warmup": 0, "clip": 1.0}
@@ -132,37 +131,23 @@ def measure(page: Page, name: str, design: dict, batch: dict, rounds: int) -> di
     for _ in range(rounds):
         for path, turn in turns.items():
             found[path].append(turn())
-    row = {
+    return {
         "parameters": sum(p.numel() for p in replay.model.parameters()),
         "milliseconds": {p: round(statistics.median(times), 2) for p, times in found.items()},
         "of_torch": {path: ratio(found[path], found["torch"]) for path in ("wasm", "plain")},
         "plain_of_wasm": ratio(found["plain"], found["wasm"]),
     }
-    ms, share = row["milliseconds"], row["of_torch"]
-    print(
-        f"| {name} | {row['parameters']:,} | {ms['wasm']:.2f} | {ms['plain']:.2f} "
-        f"| {ms['torch']:.2f} | {share['wasm']:.2f} | {share['plain']:.2f} "
-        f"| {row['plain_of_wasm']:.1f} | {BARS[name]:.1f} |",
-        flush=True,
-    )
-    return row
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
+def main(arguments: list[str] | None = None) -> None:
+    given = command_line(__file__, __doc__, arguments=arguments, rounds=41)
+    rounds = given.options.rounds
     torch.set_num_threads(1)
     draw = random.Random(0)
     models = {
         "neighbours": (NEIGHBOURS, neighbours_batch(draw)),
         "translator": (TRANSLATOR, translator_batch(draw)),
     }
-    print(
-        "| model | parameters | wasm, ms | plain, ms | torch, ms "
-        "| wasm/torch | plain/torch | plain/wasm | bar |"
-    )
-    print("|" + " --- |" * 9)
     with sync_playwright() as playwright:
         chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
@@ -172,9 +157,10 @@ def main() -> None:
         page.evaluate(f"() => {{ window.bytesOf = {BYTES}; }}")
         rows = {name: measure(page, name, *given, rounds) for name, given in models.items()}
         browser.close()
-    RESULTS.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    replace(given.path, as_json(rows, indent=2))
     missed = [name for name, row in rows.items() if row["of_torch"]["wasm"] > BARS[name]]
-    print(f"Bars: {'missed by ' + ', '.join(missed) if missed else 'met'}.")
+    if missed:
+        sys.exit(f"slower than the bar allows: {', '.join(missed)}")
 
 
 if __name__ == "__main__":

@@ -1,31 +1,31 @@
 """The laboratories of the pages: what each main setting reaches on five seeds, and in what time.
 
-    python benchmarks/laboratories.py [--seeds 0 1 2 3 4] [--only order neighbours ...] [--plain]
+    python benchmarks/laboratories.py [--seeds 0 1 2 3 4] [--only NAME ...] [--plain]
 
 Each run trains in a fresh page of Chromium, as a reader's first run does: with the WebAssembly
 kernels, and probed as often as the panel probes it. Seconds are those that the page's thread
 worked, probes and start included. It writes benchmarks/results/laboratories.json: for each setting
 and seed the accuracy at the end, the mean loss of the last 20 steps and the numbers that the panel
 shows. At the end each setting is held against its bars. With `--plain` the kernels are those in
-JavaScript, and nothing is written.
+JavaScript.
 """
 
-import argparse
 import base64
 import os
 import shutil
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
 from playwright.sync_api import Browser, sync_playwright
 
 from engine.text import FOLDER, SCRIPTS, kernels
-from measure.records import write_results
+from measure.experiments import Run, command_line, grid
 from tests.browser.fixtures import FLAGS
 
 PROBES = 80  # of a run, closer together at its start, as in worker.js
@@ -53,6 +53,10 @@ class Setting(NamedTuple):
     name: str
     changes: Mapping[str, Any]
     bars: Bars
+
+    @property
+    def title(self) -> str:
+        return f"{self.task}, {self.name}"
 
 
 SETTINGS = (
@@ -87,6 +91,7 @@ SETTINGS = (
     Setting("numbers", "up to 9999", {}, {ACCURACY: (0.95, 1)}),
     Setting("numbers", "up to 999999", {"longest": 6}, {ACCURACY: (0.95, 1)}),
 )
+BY_TITLE = {setting.title: setting for setting in SETTINGS}
 RUN = """async ([wasm, task, settings, seed, probes]) => {
   const bytes = wasm && Uint8Array.from(atob(wasm), (c) => c.charCodeAt(0)).buffer;
   const engine = await makeEngine({ wasm: bytes });
@@ -105,7 +110,12 @@ RUN = """async ([wasm, task, settings, seed, probes]) => {
 }"""
 
 
-def measure(browser: Browser, setting: Setting, seed: int, wasm: str | None) -> dict[str, Any]:
+def started(setting: Setting) -> dict[str, Any]:
+    """The settings of a task, with the changes of what is measured."""
+    return START[setting.task] | dict(setting.changes)
+
+
+def run(setting: str, seed: int, browser: Browser, wasm: str | None) -> dict[str, Any]:
     """One run in a page of its own: what it reaches, and the seconds that its thread worked."""
     page = browser.new_page()
     page.goto("about:blank")
@@ -119,8 +129,8 @@ def measure(browser: Browser, setting: Setting, seed: int, wasm: str | None) -> 
     before = worked()
     scripts = [FOLDER.parent / "math.js", *(FOLDER / f"{name}.js" for name in SCRIPTS[:-1])]
     page.add_script_tag(content="".join(path.read_text(encoding="utf-8") for path in scripts))
-    settings = START[setting.task] | dict(setting.changes)
-    found = page.evaluate(RUN, [wasm, setting.task, settings, seed, PROBES])
+    task = BY_TITLE[setting].task
+    found = page.evaluate(RUN, [wasm, task, started(BY_TITLE[setting]), seed, PROBES])
     seconds = worked() - before
     page.close()
     last = found.pop("losses")[-LAST:]
@@ -136,47 +146,42 @@ def broken(setting: Setting, run: Mapping[str, Any]) -> list[str]:
     bars = {**setting.bars, "seconds": (0, limit)}
     figures["seconds"] = run["seconds"]
     return [
-        f"{setting.task}, {setting.name}: {name} is {figures[name]}, not from {low} to {high}"
+        f"{setting.title}: {name} is {figures[name]}, not from {low} to {high}"
         for name, (low, high) in bars.items()
         if not low <= figures[name] <= high
     ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--only", nargs="+", choices=START, default=list(START))
-    parser.add_argument("--plain", action="store_true")
-    given = parser.parse_args()
+def record(runs: list[Run], browser: str) -> dict[str, Any]:
+    """For each setting its runs, one for each seed."""
+    rows = []
+    for setting in SETTINGS:
+        of_seeds = [
+            {name: x for name, x in one.items() if name not in ("setting", "seed")}
+            for one in runs
+            if one["setting"] == setting.title
+        ]
+        row = {"task": setting.task, "name": setting.name, "settings": started(setting)}
+        rows.append({**row, "runs": of_seeds})
+    seeds = list(dict.fromkeys(one["seed"] for one in runs))
+    return {"seeds": seeds, "browser": browser, "settings": rows}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    over = {"setting": BY_TITLE, "seed": range(5)}
+    given = command_line(__file__, __doc__, over, arguments, plain=False)
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    wasm = None if given.plain else base64.b64encode(kernels()).decode()
-    rows, problems = [], []
-    print("| laboratory | setting | seconds, the longest | accuracy by seed | loss |")
-    print("| --- | --- | --- | --- | --- |")
+    wasm = None if given.options.plain else base64.b64encode(kernels()).decode()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        version = browser.version
-        for setting in SETTINGS:
-            if setting.task not in given.only:
-                continue
-            runs = [measure(browser, setting, seed, wasm) for seed in given.seeds]
-            problems += [problem for run in runs for problem in broken(setting, run)]
-            settings = START[setting.task] | dict(setting.changes)
-            rows.append({"task": setting.task, "name": setting.name, "settings": settings})
-            rows[-1]["runs"] = runs
-            accuracies, losses = (
-                "  ".join(f"{run[name]:.{digits}f}" for run in runs)
-                for name, digits in ((ACCURACY, 3), (LOSS, 2))
-            )
-            slowest = max(run["seconds"] for run in runs)
-            print(f"| {setting.task} | {setting.name} | {slowest:.1f} | {accuracies} | {losses} |")
-            sys.stdout.flush()
+        of_seeds = partial(run, browser=browser, wasm=wasm)
+        written = grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
         browser.close()
-    if not given.plain and given.only == list(START):
-        record = {"seeds": given.seeds, "browser": f"Chromium {version}", "settings": rows}
-        write_results(Path(__file__).stem, record)
-    print("\n".join(problems) or "Every bar holds on each seed.")
-    sys.exit(bool(problems))
+    rows = zip(SETTINGS, written["settings"] if written else [], strict=False)
+    if problems := [
+        p for setting, row in rows for one in row["runs"] for p in broken(setting, one)
+    ]:
+        sys.exit("\n".join(problems))
 
 
 if __name__ == "__main__":

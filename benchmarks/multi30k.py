@@ -20,7 +20,7 @@ from pathlib import Path
 import sacrebleu
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
 from lib.data import read_parallel
 from lib.decoding import translate

@@ -12,21 +12,21 @@ are the words of the first digits. The answers to the numbers that the chapter n
 too. It writes benchmarks/results/number_translator.json.
 """
 
-import argparse
 import os
 import random
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
 from playwright.sync_api import sync_playwright
 
 from engine.laboratory import TASKS
-from measure.records import write_results
+from measure.experiments import Run, command_line, grid
 from tests.browser.fixtures import FLAGS
 from tests.browser.laboratory_page import LaboratoryPage
 
@@ -86,31 +86,31 @@ def rounded(found: Any) -> Any:
     return found if isinstance(found, str) else round(found, 4)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    seeds = parser.parse_args().seeds
-    runs: dict[str, list[Any]] = {}
+def run(setting: str, seed: int, page: LaboratoryPage) -> dict[str, Any]:
+    longest, lr = SETTINGS[setting]
+    settings = {**TASKS["numbers"].start, "longest": longest, "lr": lr}
+    given = {"settings": settings, "every": EVERY, "named": NAMED[longest]} | questions(longest)
+    return rounded(page.run(RUN, seed=seed, **given))
+
+
+def record(runs: list[Run], browser: str) -> dict[str, Any]:
+    """For each setting its runs, one for each seed."""
+    settings: dict[str, list[Run]] = {}
+    for one in runs:
+        row = {name: x for name, x in one.items() if name not in ("setting", "seed")}
+        settings.setdefault(one["setting"], []).append(row)
+    seeds = list(dict.fromkeys(one["seed"] for one in runs))
+    return {"seeds": seeds, "browser": browser, "settings": settings}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    given = command_line(__file__, __doc__, {"setting": SETTINGS, "seed": range(5)}, arguments)
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        page = LaboratoryPage(browser)
-        for name, (longest, lr) in SETTINGS.items():
-            settings = {**TASKS["numbers"].start, "longest": longest, "lr": lr}
-            given = {"settings": settings, "every": EVERY, "named": NAMED[longest]} | questions(
-                longest
-            )
-            runs[name] = []
-            for seed in seeds:
-                run = rounded(page.run(RUN, seed=seed, **given))
-                runs[name].append(run)
-                curve = " ".join(f"{row['accuracy']:.2f}" for row in run["curve"])
-                rest = {part: run.get(part) for part in ("endings", "thousands", "longer")}
-                print(f"up to {name} digits, seed {seed}: {curve} {rest}", flush=True)
-        version = browser.version
+        of_seeds = partial(run, page=LaboratoryPage(browser))
+        grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
         browser.close()
-    record = {"seeds": seeds, "browser": f"Chromium {version}", "settings": runs}
-    write_results(Path(__file__).stem, record)
 
 
 if __name__ == "__main__":

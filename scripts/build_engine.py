@@ -3,7 +3,7 @@
     make engine                   after a change of kernels.c
     make engine ARGS=--check      says whether the committed file is what the source gives
 
-The compiler is clang, as the package ziglang brings it; requirements-tools.txt has its version.
+The compiler is clang, as the package ziglang brings it; requirements/tools.txt has its version.
 The same version writes the same bytes on every machine. Behind them stands a section that browsers
 skip, with a hash of what they were made from: a test without the compiler sees that they are old.
 """

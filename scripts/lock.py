@@ -3,13 +3,14 @@
     make lock                     after a change of a requirements file; what is locked stays
     make lock ARGS=--upgrade      the newest versions that the requirements allow
 
-The requirements files say what the book needs, and these files, in `locks`, what that brings with
-it on Python 3.11 to 3.13, under Linux, macOS and Windows. uv resolves all layers at once, so a
-package has one version in all of them. A lock holds what its layer adds and reads the one before.
+The requirements files say what the book needs, and these files, in `requirements/locks`, what that
+brings with it on Python 3.11 to 3.13, under Linux, macOS and Windows. uv resolves all layers at
+once, so a package has one version in all of them. A lock holds what its layer adds to the one it
+reads: tests read what the PDF needs, which reads what the build needs, and so does JupyterLab.
 
 torch for Linux has two builds under one version. The package index has the one with CUDA, whose
-libraries stand in locks/cuda.txt. The one without, in locks/cpu.txt, is offered by torch's own
-index and by some mirrors. scripts/install_locked.py takes the smaller where pip finds it.
+libraries stand in `cuda.txt` there. The one without, in `cpu.txt`, is offered by torch's own index
+and by some mirrors. scripts/install_locked.py takes the smaller where pip finds it.
 """
 
 import argparse
@@ -23,14 +24,15 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
-# Each layer reads the one before.
+LOCKS = ROOT / "requirements" / "locks"
 LAYERS = {
-    "book": "requirements-book.txt",
-    "pdf": "requirements-pdf.txt",
+    "book": "requirements/book.txt",
+    "pdf": "requirements/pdf.txt",
     "test": "requirements.txt",
-    "lab": "requirements-lab.txt",
+    "lab": "requirements/lab.txt",
 }
-TOOLS = {"tools": "requirements-tools.txt"}
+READS = {"pdf": "book", "test": "pdf", "lab": "book"}  # each layer and the one that it adds to
+TOOLS = {"tools": "requirements/tools.txt"}
 PYTHONS = ("3.11", "3.12", "3.13")
 # sys_platform, platform_system and os_name; and the processors there.
 SYSTEMS = {
@@ -88,12 +90,15 @@ def pins(packages: Iterable[str]) -> str:
     return "".join(f"{lines.split()[0]}\n" for lines in packages)
 
 
-def resolve(source: Path, locked: str, *, uv: str = "uv", upgrade: bool = False) -> dict[str, str]:
-    """What a requirements file brings with it on every system; `locked` is kept where it may be."""
+def resolve(
+    sources: Iterable[str], locked: str, *, uv: str = "uv", upgrade: bool = False
+) -> dict[str, str]:
+    """What requirements files bring with them on every system; `locked` is kept where it may be."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "lock.txt")
         output.write_text(locked, encoding="utf-8")
-        command = [uv, "pip", "compile", source, "--output-file", output, "--quiet", "--no-header"]
+        command = [uv, "pip", "compile", *(ROOT / source for source in sources)]
+        command += ["--output-file", output, "--quiet", "--no-header"]
         command += ["--universal", "--python-version", PYTHONS[0], "--fork-strategy", "fewest"]
         command += ["--generate-hashes", "--no-annotate"] + ["--upgrade"] * upgrade
         subprocess.run(command, check=True, cwd=ROOT)
@@ -117,15 +122,17 @@ def lock_text(source: str, packages: dict[str, str], before: str = "") -> str:
     return "".join(lines) + "".join(packages[name] for name in sorted(packages))
 
 
-def layered(resolved: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-    """What each layer adds to those before it, with the lines of the last; CUDA's stand apart."""
-    *_, all_packages = resolved.values()
+def layered(
+    resolved: dict[str, dict[str, str]], all_packages: dict[str, str]
+) -> dict[str, dict[str, str]]:
+    """What each layer adds to those that it reads; CUDA's libraries stand apart.
+
+    The lines are those of `all_packages`, whose markers hold for every layer.
+    """
     adds: dict[str, dict[str, str]] = {}
-    seen: set[str] = set()
     for layer, packages in resolved.items():
-        new = set(packages) - seen
+        new = packages.keys() - resolved.get(READS.get(layer, ""), {}).keys()
         adds[layer] = {name: all_packages[name] for name in new if not CUDA.match(name)}
-        seen |= new
     adds["cuda"] = {name: lines for name, lines in all_packages.items() if CUDA.match(name)}
     return adds
 
@@ -135,21 +142,16 @@ def write_locks(folder: Path, *, uv: str = "uv", upgrade: bool = False) -> None:
     files = [folder / f"{name}.txt" for name in (*LAYERS, "cuda", *TOOLS)]
     texts = [path.read_text(encoding="utf-8") for path in files if path.exists()]
     locked = pins(lines for text in texts for lines in read_lock(text).values())
-    *_, widest = LAYERS.values()
-    all_packages = resolve(ROOT / widest, locked, uv=uv, upgrade=upgrade)
+    all_packages = resolve(LAYERS.values(), locked, uv=uv, upgrade=upgrade)
     chosen = pins(all_packages.values())
-    resolved = {
-        layer: all_packages if source == widest else resolve(ROOT / source, chosen, uv=uv)
-        for layer, source in LAYERS.items()
-    }
-    texts, before = {}, ""
-    for layer, packages in layered(resolved).items():
-        source = LAYERS.get(layer, "the torch in requirements.txt")
-        texts[layer] = lock_text(source, packages, before if layer in LAYERS else "")
-        before = layer
+    resolved = {layer: resolve([source], chosen, uv=uv) for layer, source in LAYERS.items()}
+    texts = {}
+    for layer, packages in layered(resolved, all_packages).items():
+        source = LAYERS.get(layer, "the torch in requirements/chapters.txt")
+        texts[layer] = lock_text(source, packages, READS.get(layer, ""))
     texts["cpu"] = lock_text("CPU_BUILDS in it", cpu_build(all_packages["torch"]))
     for name, source in TOOLS.items():
-        texts[name] = lock_text(source, resolve(ROOT / source, locked, uv=uv, upgrade=upgrade))
+        texts[name] = lock_text(source, resolve([source], locked, uv=uv, upgrade=upgrade))
     folder.mkdir(exist_ok=True)
     for name, text in texts.items():
         (folder / f"{name}.txt").write_text(text, encoding="utf-8")
@@ -160,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions")
     options = parser.parse_args(arguments)
     uv = str(Path(sys.executable).with_name("uv"))
-    write_locks(ROOT / "locks", uv=uv, upgrade=options.upgrade)
+    write_locks(LOCKS, uv=uv, upgrade=options.upgrade)
     return 0
 
 

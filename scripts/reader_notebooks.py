@@ -2,6 +2,7 @@
 
     python scripts/reader_notebooks.py              into book/_reader, beside what they import
     python scripts/reader_notebooks.py FOLDER
+    python scripts/reader_notebooks.py --version COMMIT    whose set-up cell fetches that version
 
 A notebook that a reader has changed stays as it is, and is named. Which ones were changed is known
 from `.made.json` in the folder, which holds what each file was when it was made.
@@ -15,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
-from build.readers.reader import chapters, reader_text
+from build.readers.reader import NEWEST, chapters, reader_text
 from build.source.places import Places
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,14 +34,14 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def make(root: Path, folder: Path) -> list[str]:
-    """Write the notebooks, and a README, into `folder`; keep what was changed there.
+def make(root: Path, folder: Path, version: str = NEWEST) -> list[str]:
+    """Write the notebooks of a version, and a README, into `folder`; keep what was changed there.
 
     Returns: the names of the files that were kept although the book now has others.
     """
     places = Places(root)
     about = {"title": places.config["title"], "repository": places.repository, "page": places.base}
-    files = {path.name: reader_text(path, places).encode() for path in chapters(root)}
+    files = {path.name: reader_text(path, places, version).encode() for path in chapters(root)}
     files["README.md"] = README.format(**about).encode()
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / RECORD
@@ -60,8 +61,10 @@ def make(root: Path, folder: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
-    folder = parser.parse_args().folder.resolve()
-    kept = make(ROOT, folder)
+    parser.add_argument("--version", default=NEWEST, help="the commit or tag to fetch")
+    options = parser.parse_args()
+    folder = options.folder.resolve()
+    kept = make(ROOT, folder, options.version)
     print(f"The chapters for readers: {folder}")
     for name in kept:
         print(f"Kept your {name}. The book has a newer one: rename or delete yours to get it.")

@@ -41,7 +41,7 @@ def notes(changelog: str, of: str | None = None) -> str:
     if not text.strip():
         raise ValueError(
             f"expected a section `## {of or 'Unreleased'}` with text in CHANGELOG.md, found "
-            f"{[name for name, _ in sections]}; see RELEASING.md"
+            f"{[name for name, _ in sections]}; see .github/RELEASING.md"
         )
     return text.strip() + "\n"
 
@@ -51,7 +51,7 @@ def check_tag(tag: str, number: str) -> None:
     if tag != f"v{number}":
         raise ValueError(
             f"expected the tag v{number}, as CITATION.cff has the version {number}, got {tag}; "
-            "correct the file and set the tag again, see RELEASING.md"
+            "correct the file and set the tag again, see .github/RELEASING.md"
         )
 
 

@@ -191,7 +191,9 @@ ROOMS = (
     *("measure", "train", "chapters/*", "chapters/*/parts"),
 )
 READ = (
-    *("README.md", "CONTRIBUTING.md", "book/*.ipynb", "book/*.md", "book/*.yml"),
+    *("README.md", "CONTRIBUTING.md", "requirements/README.md", "tests/README.md"),
+    *("book/*.ipynb", "book/*.md", "book/*.yml", "book/chapters/README.md"),
+    *(f"book/{room}/README.md" for room in ROOMS),
     *(f"book/{room}/*.{ending}" for room in ROOMS for ending in ("py", "js")),
     "book/static/*.js",
 )

@@ -154,7 +154,7 @@ def write(folder: Path, **pages: str) -> Path:
     ):
         (book / name).symlink_to(BOOK / name)
     (book / "aliases.yml").write_text("{}\n", encoding="utf-8")
-    (folder / "requirements-colab.txt").symlink_to(ROOT / "requirements-colab.txt")
+    (folder / "requirements").symlink_to(ROOT / "requirements")
     nbformat.write(chapter(), book / "03_layer.ipynb")
     nbformat.write(notebook(new_markdown_cell(SELF), code("1", [])), book / "04_self.ipynb")
     sources = "# References\n\n```{bibliography}\n```\n"

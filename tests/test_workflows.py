@@ -88,7 +88,7 @@ def test_the_weekly_run_looks_up_every_lock():
     ).stdout
     *_, command = said.strip().splitlines()
     assert "pip-audit --strict " in command, "without it a package that is not found passes"
-    locks = {path.stem for path in (ROOT / "locks").glob("*.txt")}
-    assert {*re.findall(r" -r locks/(\w+)\.txt", command), "cpu"} == locks
+    locks = {path.stem for path in (ROOT / "requirements" / "locks").glob("*.txt")}
+    assert {*re.findall(r" -r requirements/locks/(\w+)\.txt", command), "cpu"} == locks
     steps = WORKFLOWS["weekly"]["jobs"]["audit"]["steps"]
     assert [step["run"] for step in steps if "run" in step] == ["make audit"]

@@ -8,7 +8,16 @@ from pathlib import Path
 
 from pybtex.plugin import register_plugin
 
-from build.directives import index, library, map, questions, runs, schematics, widgets
+from build.directives import (
+    index,
+    library,
+    map,
+    questions,
+    records,
+    runs,
+    schematics,
+    widgets,
+)
 from build.doctree import bibliography, folds, glossary, mathml, outputs
 from build.pages import figures, fonts, images, meta, pages, policy, search
 from build.readers import reader
@@ -56,6 +65,7 @@ def setup(app):
     app.add_directive("library", library.Library)
     app.add_directive("widget", widgets.StoredWidget)
     questions.setup(app)
+    records.setup(app)
     app.connect("builder-inited", widgets.on_builder)
     app.connect("builder-inited", map.on_builder)
     app.connect("builder-inited", schematics.on_builder)

@@ -6,6 +6,7 @@ import pytest
 import traitlets
 from playwright.sync_api import expect
 
+from tests.gate import each_look
 from widgets.base import BookWidget
 
 pytestmark = pytest.mark.browser
@@ -20,8 +21,7 @@ class Gallery(BookWidget):
     row = traitlets.Unicode("1, 2").tag(sync=True)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1200])
+@each_look
 def test_shared_parts_are_accessible_and_fit(stage, theme, width):
     page = stage.show(Gallery(kind="causal", numbers=True, size=8), theme=theme, width=width)
     assert stage.violations(page) == []

@@ -65,7 +65,7 @@ def fast(**more) -> Laboratory:
     return Laboratory("neighbours", n_heads=4, d_k=4, **more)
 
 
-@pytest.mark.parametrize("via", ["http", "file"])
+@pytest.mark.parametrize("via", ["http", pytest.param("file", marks=pytest.mark.slow)])
 def test_a_run_from_the_first_press_to_the_end(stage, via):
     page = stage.show(Laboratory("neighbours", n_heads=4), via=via)
     asked = []
@@ -93,6 +93,7 @@ def test_a_run_from_the_first_press_to_the_end(stage, via):
     assert stage.violations(page) == []
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_run_and_another_one_does_not(stage):
     page = stage.show(fast())
     results = []
@@ -103,6 +104,7 @@ def test_the_same_seed_gives_the_same_run_and_another_one_does_not(stage):
     expect(page.locator(".lab-runs > li")).to_have_count(3)
 
 
+@pytest.mark.slow
 def test_the_scrubber_goes_back_to_the_untrained_model(stage):
     page = stage.show(fast())
     trained(page)
@@ -126,6 +128,7 @@ def test_the_scrubber_goes_back_to_the_untrained_model(stage):
     expect(page.locator(".lab-maps")).to_have_text(last, use_inner_text=True)
 
 
+@pytest.mark.slow
 def test_pause_one_step_go_on_and_stop(stage):
     page = stage.show(Laboratory("neighbours", n_heads=8, d_model=64, d_k=32))
     buttons = {name: page.get_by_role("button", name=name, exact=True) for name in
@@ -153,6 +156,7 @@ def test_pause_one_step_go_on_and_stop(stage):
          "document.querySelector('.lab-status').textContent)")  # fmt: skip
 
 
+@pytest.mark.slow
 def test_runs_are_compared_by_their_settings(stage):
     page = stage.show(fast())
     trained(page)
@@ -179,6 +183,7 @@ def test_runs_are_compared_by_their_settings(stage):
     expect(page.get_by_role("button", name="Train", exact=True)).to_be_focused()
 
 
+@pytest.mark.slow
 def test_at_most_eight_runs_are_kept(stage):
     page = stage.show(fast())
     for k in range(9):
@@ -192,6 +197,7 @@ def test_at_most_eight_runs_are_kept(stage):
     assert len(page.workers) == 1
 
 
+@pytest.mark.slow
 def test_one_laboratory_of_a_page_trains_at_a_time(stage):
     slow = Laboratory("neighbours", n_heads=8, d_model=64, d_k=32)
     html = slow._repr_mimebundle_()[0]["text/html"]
@@ -268,6 +274,7 @@ def test_a_rate_that_is_too_high_is_caught_and_explained(stage):
     assert stage.violations(page) == []
 
 
+@pytest.mark.slow
 def test_the_readers_own_input_is_answered_as_it_trains(stage):
     page = stage.show(Laboratory("numbers", longest=3))
     line = page.get_by_label("Your own number")
@@ -341,6 +348,7 @@ def without(page: Page, stage: Stage, *words: str) -> None:
     page.wait_for_selector(".bw")
 
 
+@pytest.mark.slow
 def test_without_webassembly_the_plain_path_trains_to_the_same_result(stage):
     page = stage.show(fast())
     fastest = trained(page)
@@ -364,6 +372,7 @@ def test_a_refused_worker_is_said_in_place(stage):
     found[:] = [p for p in found if "worker" not in p.lower()]
 
 
+@pytest.mark.slow
 def test_an_engine_that_does_not_load_is_said_and_asked_for_again(stage):
     page = stage.show(fast())
     page.route("**/engine.js?v=*", lambda route: route.abort())
@@ -398,6 +407,7 @@ def test_by_keyboard_alone(stage):
     expect(page.locator(".lab-status")).to_contain_text("stopped")
 
 
+@pytest.mark.slow
 def test_on_a_telephone(phone):
     page = phone.show(fast())
     page.get_by_role("button", name="Train", exact=True).tap()
@@ -444,6 +454,7 @@ def longest_task(page: Page) -> float:
     return max(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["neighbours", "longer", "future"])
 def test_the_page_stays_free_while_it_trains(stage, task):
     """No task takes the page's thread for 50 ms of the processor's time.
@@ -457,6 +468,7 @@ def test_the_page_stays_free_while_it_trains(stage, task):
     assert min(longest) < 50, longest
 
 
+@pytest.mark.slow
 def test_a_hidden_tab_loses_nothing(stage):
     page = stage.show(fast())
     hide = """(hidden) => {
@@ -475,6 +487,7 @@ def test_a_hidden_tab_loses_nothing(stage):
     assert page.locator(".lab-results svg").first.get_by_text("400").count()
 
 
+@pytest.mark.slow
 def test_results_are_announced_and_not_every_step(stage):
     page = stage.show(fast())
     page.evaluate("""() => {
@@ -489,6 +502,7 @@ def test_results_are_announced_and_not_every_step(stage):
     assert page.locator(".lab-results [aria-live], .lab-status[role]").count() <= 1
 
 
+@pytest.mark.slow
 def test_reset_forgets_the_runs_and_ends_the_worker(stage):
     page = stage.show(fast())
     trained(page)
@@ -499,6 +513,7 @@ def test_reset_forgets_the_runs_and_ends_the_worker(stage):
     expect(page.locator(".lab-name")).to_have_text("Run 1")
 
 
+@pytest.mark.slow
 def test_on_paper_stands_the_table(stage):
     page = stage.show(fast())
     trained(page)
@@ -544,6 +559,7 @@ def with_kernel(page: Page, widget: Laboratory) -> list[dict]:
     return heard
 
 
+@pytest.mark.slow
 def test_in_a_notebook_torch_takes_the_same_steps(stage):
     widget = fast()
     page = stage.show(widget, via="module", locale="en")  # a page of its own, for its function
@@ -562,6 +578,7 @@ def test_in_a_notebook_torch_takes_the_same_steps(stage):
     no_worker(page)
 
 
+@pytest.mark.slow
 def test_an_answer_by_torch_is_not_taken_for_that_of_another_run(stage):
     """It comes late, after a second run has begun and has asked too."""
     widget = fast()

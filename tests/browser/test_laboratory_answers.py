@@ -8,7 +8,7 @@ import torch
 
 from tests.browser.laboratory_page import LaboratoryPage
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ORDER = {
     "positions": "none",
     "causal": False,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.laboratory_page import LaboratoryPage
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 # After each of the given steps: the accuracy, and of each map of layer 1 the mean weight, in some
 # rows, of the keys from one offset to another (0 is the position itself, -1 the next one).
 RUN = """const run = await start(task, settings);

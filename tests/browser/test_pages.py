@@ -16,7 +16,42 @@ pytestmark = [pytest.mark.browser, pytest.mark.built]
 NOT_PAGES = ("_static/", "_sources/", "index.html")  # the last only leads to the first page
 PAGES = sorted(str(path.relative_to(HTML)) for path in HTML.rglob("*.html"))
 PAGES = [name for name in PAGES if not name.startswith(NOT_PAGES)]
-DESKTOP, PHONE = 1300, 390
+IN_BOOK = [name for name in PAGES if name.startswith("book/")]
+CHAPTERS = [name for name in IN_BOOK if name.removeprefix("book/")[0].isdigit()]
+DESKTOP, PHONE, ENLARGED = 1300, 390, 320
+# Of each margin note what it covers, how far below its own top the next part of the text begins,
+# and its right end.
+NOTES = """() => {
+  const box = (part) => part.getBoundingClientRect();
+  const meet = (a, b) => a.left < b.right - 1 && a.right > b.left + 1
+    && a.top < b.bottom - 1 && a.bottom > b.top + 1;
+  const parts = [...document.querySelectorAll(
+    ".bd-article :is(p, pre, img, table, .bw, .math-block, aside.margin)")]
+    .filter((part) => part.checkVisibility());  // what a closed fold holds has a box all the same
+  return [...document.querySelectorAll("aside.margin")].map((note) => ({
+    text: note.innerText.slice(0, 40),
+    covers: parts.filter((part) => part !== note && !note.contains(part)
+      && box(part).width && meet(box(note), box(part))).map((part) => part.outerHTML.slice(0, 80)),
+    beside: box(note).left >= box(note.nextElementSibling).right,
+    lower: box(note).top - box(note.nextElementSibling).top,
+    right: box(note).right,
+    inside: note.scrollWidth <= note.clientWidth,
+  }));
+}"""
+UNFOLD = """() => {
+  for (const one of document.querySelectorAll("details")) one.open = true;
+  const hidden = "toggle-hidden";
+  for (const one of document.querySelectorAll(`.${hidden}`)) one.classList.remove(hidden);
+}"""
+# What scrolls sideways: nothing on a desktop; on a phone what is deliberately wide, in a frame of
+# its own that scrolls.
+TABLES = ".pst-scrollable-table-container, .aligned"
+ON_A_PHONE = f"{TABLES}, .math-block, .bw, [class*=highlight-]:not(.printed)"
+WIDE = """(allowed) => [...document.querySelectorAll(".bd-article *")]
+  .filter((node) => node.scrollWidth > node.clientWidth + 1 && node.clientWidth > 0
+    && ["auto", "scroll"].includes(getComputedStyle(node).overflowX)
+    && !(allowed && node.closest(allowed)))
+  .map((node) => [node.scrollWidth - node.clientWidth, node.textContent.trim().slice(0, 60)])"""
 
 
 class Visit:
@@ -44,23 +79,24 @@ class Opened(Visit):
         super().__init__(page, url)
         self.first = weight.bytes
         page.evaluate(SCROLL)
-        page.wait_for_load_state("networkidle")
+        page.wait_for_function("[...document.images].every((image) => image.complete)")
         self.whole, self.parts = weight.bytes, weight.largest
         self.complaints, self.seen = list(self.problems), list(self.responses)
-        self.width = DESKTOP
 
-    def show(self, theme: str, width: int) -> None:
-        """The theme is switched in place, as by a reader; another width opens the page again."""
+    def show(self, theme: str, width: int) -> Page:
+        """The theme is switched in place, as by a reader; a telephone opens the page again."""
         self.problems.clear()
         self.page.emulate_media(color_scheme=theme)
-        if width != self.width:
+        before = self.page.viewport_size["width"]
+        if width != before:
             self.page.set_viewport_size({"width": width, "height": 900})
-            self.page.reload(wait_until="networkidle")
-        self.width = width
+            if PHONE in (width, before):
+                self.page.reload(wait_until="networkidle")
         self.page.evaluate("window.scrollTo({ top: 0, behavior: 'instant' })")
         self.page.wait_for_function(
             "(theme) => document.documentElement.dataset.theme === theme", arg=theme
         )
+        return self.page
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +107,7 @@ def opened(request: pytest.FixtureRequest, browser: Browser, site: str) -> Itera
 
 
 def each(names: list[str]) -> pytest.MarkDecorator:
-    """Each page is opened once; its tests follow one another."""
+    """Each page is opened once; its tests follow one another, those on a telephone last."""
     return pytest.mark.parametrize("opened", names, indirect=True, scope="module")
 
 
@@ -91,35 +127,74 @@ def test_page_is_light(opened: Opened):
 
 
 @each(PAGES)
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [DESKTOP, PHONE])
-def test_page_is_accessible_and_fits(opened: Opened, width: int, theme: str):
-    opened.show(theme, width)
-    page = opened.page
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert violations(page, whole=theme == "light") == []
-    assert opened.problems == []
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+def test_page_is_accessible_on_a_desktop(opened: Opened, theme: str):
+    assert_accessible(opened, theme, DESKTOP)
 
 
-@each(PAGES)
-def test_page_fits_when_enlarged(opened: Opened):
-    """320 pixels: a window of 1280 enlarged four times (WCAG 2.2, 1.4.10)."""
-    opened.show("light", PHONE)
-    opened.page.set_viewport_size({"width": 320, "height": 640})
-    opened.width = 320
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 320
+@each(CHAPTERS)
+def test_a_note_stands_beside_its_paragraph(opened: Opened):
+    notes = opened.show("light", 1200).evaluate(NOTES)
+    assert notes
+    for note in notes:
+        assert note["covers"] == []
+        assert note["beside"], note
+        assert -5 <= note["lower"] <= 30, note
+        assert note["right"] <= 1200
+        assert note["inside"], note
 
 
-@each([name for name in PAGES if "book/" in name])
+@each(IN_BOOK)
 def test_every_widget_reacts_to_the_keyboard(opened: Opened):
     """Each widget mounts, and a key on one of its controls changes what it shows."""
-    opened.show("light", DESKTOP)
-    page = opened.page
+    page = opened.show("light", DESKTOP)
     for widget in page.locator("div.book-widget").all():
         assert widget.locator(".book-widget-error").count() == 0
         controls = widget.locator("input[type=range], select, button:not([disabled])")
         visible = controls.locator("visible=true").all()  # the first may be at its end
         assert any(changed_by_a_key(widget, control) for control in visible), "nothing changed"
+    assert opened.problems == []
+
+
+@each(IN_BOOK)
+def test_nothing_scrolls_sideways_on_a_desktop(opened: Opened):
+    page = opened.show("light", 1440)
+    page.evaluate(UNFOLD)
+    assert page.evaluate(WIDE, "") == []
+
+
+@each(PAGES)
+@pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
+def test_page_is_accessible_on_a_phone(opened: Opened, theme: str):
+    assert_accessible(opened, theme, PHONE)
+
+
+@each(CHAPTERS)
+def test_a_note_stands_in_the_text_of_a_narrow_page(opened: Opened):
+    for note in opened.show("light", PHONE).evaluate(NOTES):
+        assert note["covers"] == []
+        assert not note["beside"]
+        assert note["right"] <= PHONE
+
+
+@each(IN_BOOK)
+def test_printed_lines_break_on_a_phone(opened: Opened):
+    page = opened.show("light", PHONE)
+    page.evaluate(UNFOLD)
+    assert page.evaluate(WIDE, ON_A_PHONE) == []
+
+
+@each(PAGES)
+def test_page_fits_when_enlarged(opened: Opened):
+    """320 pixels: a window of 1280 enlarged four times (WCAG 2.2, 1.4.10)."""
+    page = opened.show("light", ENLARGED)
+    assert page.evaluate("document.documentElement.scrollWidth") <= ENLARGED
+
+
+def assert_accessible(opened: Opened, theme: str, width: int) -> None:
+    page = opened.show(theme, width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert violations(page, whole=theme == "light") == []
     assert opened.problems == []
 
 

@@ -87,6 +87,7 @@ def test_the_policy_holds(page, site, way):
     assert set(refused) == wanted
 
 
+@pytest.mark.slow
 def test_every_page_works_from_a_file_too(tabs):
     """Over http, `test_pages.py` opens each."""
     tab = tabs.take(1280, 720)

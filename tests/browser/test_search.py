@@ -9,6 +9,7 @@ from playwright.sync_api import Page
 
 from tests.browser.axe import violations
 from tests.browser.fixtures import Tabs
+from tests.gate import each_look
 from tests.paths import BOOK, HTML
 
 pytestmark = [pytest.mark.browser, pytest.mark.built]
@@ -226,8 +227,7 @@ def test_the_magnifier_covers_no_letter(search: Page):
     assert icon["x"] + icon["width"] <= field["x"] + 0.5
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1300, 390])
+@each_look
 @pytest.mark.parametrize("question", ["padding mask", "qqqq"])
 def test_results_are_accessible_and_fit(
     tabs: Tabs, site: str, theme: str, width: int, question: str

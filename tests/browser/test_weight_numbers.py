@@ -13,6 +13,7 @@ from lib.attention import attention_maps
 from lib.data import BOS, EOS, Pair, tokenise
 from lib.decoding import greedy
 from tests.browser.test_own_sentence import build, line, said, translate
+from tests.gate import each_look
 from tests.helpers import as_packed
 from tests.widget_samples import SAMPLES
 from train.checkpoints import load_published
@@ -267,8 +268,7 @@ def test_a_model_that_does_not_come_is_said_beside_the_cell(stage, tracer):
     load(page)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1000])
+@each_look
 def test_it_is_accessible_and_never_wider_than_the_page(stage, tracer, theme, width):
     page = show(stage, tracer, "encoder.layers.1.self_attention", theme=theme, width=width)
     cell(page, 0, 2).click()

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from build.directives import widgets
 from chapters.attention_seq2seq.alignment_player import AlignmentPlayer
 from chapters.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
+from tests.gate import each_look, some_widgets
 from tests.widget_samples import SAMPLES, bins, sentences
 
 pytestmark = pytest.mark.browser
@@ -56,8 +57,8 @@ def test_widget_starts_wherever_it_is_shown(stage, sample, via):
         expect(page.locator(".book-widget-static")).to_be_hidden()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("sample", some_widgets(SAMPLES), indirect=True)
+@each_look
 def test_widget_is_accessible_and_fits(stage, sample, theme, width):
     page = stage.show(sample, theme=theme, width=width)
     assert stage.violations(page) == []

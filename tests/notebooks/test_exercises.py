@@ -19,6 +19,7 @@ import io
 import re
 import runpy
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,8 +33,10 @@ from tests.paths import BOOK
 DIRECTIVE = re.compile(r"^(`{3,}|:{3,})\{(\w+)\}[ \t]*([^\n]*)\n(.*?)^\1[ \t]*$", re.M | re.S)
 BLOCK = re.compile(r"^(`{3,})python\n(.*?)^\1[ \t]*$", re.M | re.S)
 CHAPTERS = sorted(BOOK.glob("[0-9]*.ipynb"))
+TRAINED = {"attention_layer", "multi_head"}  # printed solutions there train models
 LEAST_EXERCISES, LEAST_CODING = 5, 2
 LEAST_RIGHT, LEAST_WRONG = 3, 4
+SIDES = ("RIGHT", "WRONG")  # the two lists of a file of answers
 
 
 class Exercise(NamedTuple):
@@ -111,22 +114,25 @@ class Answer(NamedTuple):
     function: Callable
     says: str | None  # a piece of the message that it must get; None for a right answer
 
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", repr(self.function))
 
-def answers() -> list[Answer]:
-    """All listed answers, chapter by chapter."""
-    found = []
-    for path in CHAPTERS:
-        file = BOOK / "chapters" / path.stem[3:] / "answers.py"
-        listed = runpy.run_path(str(file)) if file.exists() else {"RIGHT": {}, "WRONG": {}}
-        for exercise in exercises(path):
-            right, wrong = (listed[which].get(exercise.name, {}) for which in ("RIGHT", "WRONG"))
-            found += [Answer(exercise, function, None) for function in right]
-            found += [Answer(exercise, function, says) for function, says in wrong.items()]
-    return found
+
+@cache
+def listed(chapter: str) -> dict[str, dict]:
+    """What the answers' file of a chapter defines; it is run when its first answer is asked for."""
+    return runpy.run_path(str(BOOK / "chapters" / chapter[3:] / "answers.py"))
+
+
+def answers(exercise: Exercise) -> list[Answer]:
+    """All listed answers to an exercise, the right ones first."""
+    right, wrong = (listed(exercise.chapter)[side].get(exercise.name, {}) for side in SIDES)
+    found = [Answer(exercise, function, None) for function in right]
+    return found + [Answer(exercise, function, says) for function, says in wrong.items()]
 
 
 CODING = [exercise for path in CHAPTERS for exercise in exercises(path)]
-ANSWERS = answers()
 each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 each_exercise = pytest.mark.parametrize(
     "exercise", CODING, ids=lambda exercise: f"{exercise.chapter}-{exercise.name}"
@@ -146,7 +152,15 @@ def test_chapter_has_exercises_with_hints_and_solutions(path):
     assert sum(e.chapter == path.stem for e in CODING) >= LEAST_CODING
 
 
-@each_chapter
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(
+            path, id=path.stem, marks=[pytest.mark.slow] if path.stem[3:] in TRAINED else []
+        )
+        for path in CHAPTERS
+    ],
+)
 def test_solutions_are_python_and_their_assertions_hold(path):
     notebook = nbformat.read(path, as_version=4)
     cells = [c for c in notebook.cells if c.cell_type == "code" and "exercise" not in tags(c)]
@@ -173,24 +187,27 @@ def test_empty_answer_fails(exercise):
 
 @each_exercise
 def test_answers_are_listed(exercise):
-    says = [answer.says for answer in ANSWERS if answer.exercise == exercise]
+    says = [answer.says for answer in answers(exercise)]
     right, wrong = says.count(None), len(says) - says.count(None)
     assert right >= LEAST_RIGHT, f"list right answers to {exercise.name}, of different styles"
     assert wrong >= LEAST_WRONG, f"list wrong answers to {exercise.name}"
 
 
-@pytest.mark.parametrize(
-    "answer",
-    ANSWERS,
-    ids=lambda a: f"{a.exercise.chapter}-{a.exercise.name}-{getattr(a.function, '__name__', a)}",
-)
-def test_answer_is_accepted_or_refused_for_its_mistake(answer):
+@each_exercise
+def test_answers_are_accepted_or_refused_for_their_mistake(exercise):
+    """One test for all answers to an exercise; it names each that the check misjudges."""
+    judged = [(answer, verdict(answer)) for answer in answers(exercise)]
+    assert [f"{answer.name}: {said}" for answer, said in judged if said] == []
+
+
+def verdict(answer: Answer) -> str | None:
+    """How the check misjudges an answer; None if it says what it must."""
     message = message_for(answer)
     if answer.says is None:
-        assert message is None, f"a right answer is refused: {message}"
-    else:
-        assert message is not None, "a wrong answer is accepted"
-        assert answer.says in message
+        return message and f"a right answer is refused: {message}"
+    if message is None:
+        return "a wrong answer is accepted"
+    return None if answer.says in message else f"expected {answer.says!r} in {message!r}"
 
 
 def message_for(answer: Answer) -> str | None:
@@ -203,9 +220,27 @@ def message_for(answer: Answer) -> str | None:
     return None
 
 
+CHECK = """found = halve(2)
+if found is None:
+    raise CheckFailed("no number")
+if found > 1:
+    raise CheckFailed("too large")
+"""
+
+
+def test_a_check_that_judges_wrongly_is_named():
+    exercise = Exercise("", "halve", "from checks.framework import CheckFailed", "", CHECK)
+    half, whole, none = (lambda x: x / 2), (lambda x: x), (lambda x: None)
+    assert verdict(Answer(exercise, half, None)) is None
+    assert verdict(Answer(exercise, whole, "too large")) is None
+    assert verdict(Answer(exercise, whole, None)) == "a right answer is refused: too large"
+    assert verdict(Answer(exercise, half, "too large")) == "a wrong answer is accepted"
+    assert verdict(Answer(exercise, none, "too large")) == "expected 'too large' in 'no number'"
+
+
 if __name__ == "__main__":
-    for number, answer in enumerate(ANSWERS, start=1):
+    everything = [answer for exercise in CODING for answer in answers(exercise)]
+    for number, answer in enumerate(everything, start=1):
         said = message_for(answer)
-        name = getattr(answer.function, "__name__", repr(answer.function))
-        print(f"{number:4} {answer.exercise.chapter}/{answer.exercise.name}/{name}")
+        print(f"{number:4} {answer.exercise.chapter}/{answer.exercise.name}/{answer.name}")
         print(f"     {'accepted' if said is None else 'refused: ' + said}")

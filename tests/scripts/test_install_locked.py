@@ -41,7 +41,7 @@ def test_a_file_with_another_hash_is_refused(tmp_path, offered, capfd):
     install_locked.install("good")
     for if_offered in (False, True):
         write(tmp_path, "bad", "tiny-thing==1.2", "0" * 64)
-        with pytest.raises(SystemExit, match=r"pip could not install locks/bad.txt"):
+        with pytest.raises(SystemExit, match=r"pip could not install requirements/locks/bad.txt"):
             install_locked.install("bad", if_offered=if_offered)
     write(tmp_path, "bare", "tiny-thing==1.2")
     with pytest.raises(SystemExit, match=r"locks/bare.txt"):
@@ -90,10 +90,10 @@ def test_without_torch_nothing_asks(monkeypatch):
         ("pdf", False, ["book", "pdf"]),
         ("test", False, ["book", "cpu if offered", "test"]),
         ("test", True, ["book", "cpu if offered", "test", "cuda"]),
-        ("lab", True, ["book", "lab", "cuda"]),
+        ("lab", True, ["book", "cpu if offered", "lab", "cuda"]),
     ],
 )
-def test_the_order(monkeypatch, lock, cuda, wanted):
+def test_the_order_and_what_is_said(monkeypatch, capsys, lock, cuda, wanted):
     installed = []
     monkeypatch.setattr(
         install_locked,
@@ -103,13 +103,17 @@ def test_the_order(monkeypatch, lock, cuda, wanted):
     monkeypatch.setattr(install_locked, "asks_for_cuda", lambda: cuda)
     install_locked.main(lock)
     assert installed == wanted
+    said = capsys.readouterr().out.splitlines()
+    steps = len(wanted) - cuda
+    starts = [f"{step}/{steps} installing " for step in range(1, steps + 1)] + ["and "] * cuda
+    assert all(line.startswith(start) for line, start in zip(said, starts, strict=True))
 
 
 def test_an_unknown_other_build_is_not_looked_for(tmp_path, monkeypatch):
     installed = []
     (tmp_path / "cpu.txt").write_text("# none is known\n", encoding="utf-8")
     monkeypatch.setattr(install_locked, "LOCKS", tmp_path)
-    monkeypatch.setattr(install_locked, "install", installed.append)
+    monkeypatch.setattr(install_locked, "install", lambda name, if_offered: installed.append(name))
     monkeypatch.setattr(install_locked, "asks_for_cuda", lambda: False)
     install_locked.main("test")
     assert installed == ["book", "test"]

@@ -2,7 +2,9 @@
 
 import re
 import sys
+from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -12,21 +14,37 @@ from packaging.version import Version
 from scripts import lock
 from tests.paths import ROOT
 
-LOCKS = ROOT / "locks"
+LOCKS = lock.LOCKS
 PACKAGES = {
     path.stem: lock.read_lock(path.read_text(encoding="utf-8"))
     for path in sorted(LOCKS.glob("*.txt"))
 }
-# What one environment may hold; the build of torch without CUDA stands for the other.
+# What our environments may hold; the build of torch without CUDA stands for the other.
 TOGETHER = {
     name: lines for layer in (*lock.LAYERS, "cuda") for name, lines in PACKAGES[layer].items()
 }
+TESTS = {"pytest", "hypothesis", "nbval", "playwright", "mypy", "ruff", "transformers", "mutmut"}
+
+
+def named_in(source: Path) -> Iterator[Requirement]:
+    """The requirements of a file and of the files that it reads."""
+    for line in source.read_text(encoding="utf-8").splitlines():
+        if line.startswith("-r "):
+            yield from named_in(source.parent / line.removeprefix("-r "))
+        elif re.match(r"\w", line):
+            yield Requirement(line.partition("#")[0])
+
+
 NAMED = [
-    (layer, source, Requirement(line.partition("#")[0]))
+    (layer, source, requirement)
     for layer, source in (lock.LAYERS | lock.TOOLS).items()
-    for line in (ROOT / source).read_text(encoding="utf-8").splitlines()
-    if re.match(r"\w", line)
+    for requirement in named_in(ROOT / source)
 ]
+
+
+def chain(layer: str) -> list[str]:
+    """A layer and those that its lock reads."""
+    return [layer, *(chain(lock.READS[layer]) if layer in lock.READS else [])]
 
 
 def parsed(lines: str) -> Requirement:
@@ -56,23 +74,39 @@ def test_a_lock_names_no_address_and_takes_wheels():
         assert "://" not in text
         assert "-index-url" not in text
         options = re.findall(r"^-.*", text, re.MULTILINE)
-        assert options[0] in ("--only-binary :all:", "-r book.txt", "-r pdf.txt", "-r test.txt")
+        assert options[0] in ("--only-binary :all:", "-r book.txt", "-r pdf.txt")
         assert options[1:] in ([], ["--no-binary docopt"])
         assert set(options[1:]) == {
             f"--no-binary {name}" for name in lock.SOURCE_ONLY if name in PACKAGES[path.stem]
         }
 
 
-def test_no_package_is_in_two_layers():
-    assert len(TOGETHER) == sum(len(PACKAGES[layer]) for layer in (*lock.LAYERS, "cuda"))
-    assert "torch" in PACKAGES["test"], "building needs no torch"
+@pytest.mark.parametrize("layer", lock.LAYERS)
+def test_no_package_is_twice_in_the_locks_of_an_environment(layer):
+    read = [name for one in (*chain(layer), "cuda") for name in PACKAGES[one]]
+    assert len(set(read)) == len(read)
+
+
+def test_a_package_has_one_version_in_all_layers():
+    both = PACKAGES["test"].keys() & PACKAGES["lab"].keys()
+    assert {"torch", "numpy"} <= both
+    for name in both:
+        assert PACKAGES["test"][name] == PACKAGES["lab"][name], name
+
+
+def test_building_needs_no_torch_and_reading_no_test_tools():
+    packages = {
+        layer: {name for one in chain(layer) for name in PACKAGES[one]} for layer in lock.LAYERS
+    }
+    assert not {"torch", *TESTS} & packages["book"]
+    assert packages["test"] >= TESTS
+    assert not TESTS & packages["lab"]
+    assert {"torch", "jupyterlab", "nbformat"} <= packages["lab"]
 
 
 @pytest.mark.parametrize(("layer", "source", "requirement"), NAMED, ids=str)
 def test_what_a_requirements_file_names_is_locked(layer, source, requirement):
-    names = list(lock.LAYERS)
-    reads = names[: names.index(layer) + 1] if layer in names else [layer]
-    found = [PACKAGES[one].get(canonicalize_name(requirement.name)) for one in reads]
+    found = [PACKAGES[one].get(canonicalize_name(requirement.name)) for one in chain(layer)]
     (lines,) = [lines for lines in found if lines] or [None]
     assert lines, f"{requirement} of {source} is in no lock: run `make lock`"
     (pin,) = parsed(lines).specifier
@@ -85,8 +119,7 @@ def needed(layer: str) -> dict[str, list[str]]:
     Read from what is installed here, so only of packages that are.
     """
     found: dict[str, list[str]] = {}
-    names = list(lock.LAYERS)
-    todo = [r for of, _, r in NAMED if names.index(of) <= names.index(layer)]
+    todo = [requirement for of, _, requirement in NAMED if of == layer]
     done = set()
     while todo:
         one = todo.pop()
@@ -104,15 +137,9 @@ def needed(layer: str) -> dict[str, list[str]]:
     return found
 
 
-NAMED_LAYERS = [one for one in NAMED if one[0] in lock.LAYERS]
-
-
 @pytest.mark.parametrize("layer", ["book", "test"])
-def test_a_lock_is_complete_and_holds_nothing_else(layer, monkeypatch):
-    monkeypatch.setattr(sys.modules[__name__], "NAMED", NAMED_LAYERS)
-    names = list(lock.LAYERS)
-    reads = names[: names.index(layer) + 1]
-    locked = {name: parsed(lines) for one in reads for name, lines in PACKAGES[one].items()}
+def test_a_lock_is_complete_and_holds_nothing_else(layer):
+    locked = {name: parsed(lines) for one in chain(layer) for name, lines in PACKAGES[one].items()}
     needs = needed(layer)
     for name, specifiers in needs.items():
         if lock.CUDA.match(name):
@@ -158,12 +185,13 @@ def test_a_torch_whose_other_build_is_unknown_has_none():
 
 UV = '''\
 #!{python}
-"""Answers as uv does: the packages of a file, one of them with another marker in the smallest."""
+"""Answers as uv does: the packages of the files, one with another marker in the smallest."""
 import sys
 from pathlib import Path
 
 arguments = sys.argv[1:]
-source, output = Path(arguments[2]), Path(arguments[arguments.index("--output-file") + 1])
+at = arguments.index("--output-file")
+sources, output = [Path(name).stem for name in arguments[2:at]], Path(arguments[at + 1])
 given = output.read_text()
 assert "hash" not in given, "a hash that is given is not looked up"
 new = "2.0" if "--upgrade" in arguments or "two==1.0" not in given else "1.0"
@@ -171,19 +199,22 @@ lines = {{
     "one": ["one==1.1 ; sys_platform == 'win32'"],
     "two": ["one==1.1", f"two=={{new}}"],
     "three": ["cuda-part==1.3", "docopt==1.4", "one==1.1", "torch==0.1", f"two=={{new}}"],
+    "four": ["four==1.5", "one==1.1", "torch==0.1"],
     "tools": ["two==7.0"],
-}}[source.stem]
+}}
+lines = sorted({{line.split(" ;")[0]: line for name in sources for line in lines[name]}}.values())
 output.write_text("".join(f"{{line}} \\\\\\n    --hash=sha256:{{'0' * 64}}\\n" for line in lines))
 '''
 
 
 @pytest.fixture
 def uv(tmp_path, monkeypatch):
-    """Layers of three files, and a uv that knows their packages."""
+    """Layers of four files, and a uv that knows their packages."""
     program = tmp_path / "uv"
     program.write_text(UV.format(python=sys.executable), encoding="utf-8")
     program.chmod(0o755)
-    monkeypatch.setattr(lock, "LAYERS", {"book": "one.txt", "pdf": "two.txt", "test": "three.txt"})
+    layers = {"book": "one.txt", "pdf": "two.txt", "test": "three.txt", "lab": "four.txt"}
+    monkeypatch.setattr(lock, "LAYERS", layers)
     monkeypatch.setattr(lock, "TOOLS", {"tools": "tools.txt"})
     monkeypatch.setattr(lock, "CPU_BUILDS", {"torch==0.1": {"cp311": "1" * 64}})
     return str(program)
@@ -198,6 +229,7 @@ def test_the_files_that_are_written(tmp_path, uv):
         "book": ["one"],
         "pdf": ["two"],
         "test": ["docopt", "torch"],
+        "lab": ["four", "torch"],
         "cuda": ["cuda-part"],
         "cpu": ["torch"],
         "tools": ["two"],
@@ -209,6 +241,7 @@ def test_the_files_that_are_written(tmp_path, uv):
     ), "the marker is that of the widest layer"
     assert "\n-r book.txt\ntwo==2.0 " in written["pdf"]
     assert "\n-r pdf.txt\n--no-binary docopt\ndocopt==1.4 " in written["test"]
+    assert "\n-r book.txt\nfour==1.5 " in written["lab"]
     assert written["cpu"].endswith(
         f"torch==0.1+cpu ; sys_platform == 'linux' \\\n    --hash=sha256:{ones}\n"
     )

@@ -2,6 +2,7 @@
 answers gone; and a folder of them in which what a reader has changed stays.
 """
 
+import ast
 import html
 import json
 import re
@@ -9,16 +10,21 @@ from itertools import pairwise
 
 import nbformat
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from build.readers.reader import (
     BRANCH,
+    NEWEST,
     NO_ANSWER,
+    RUN_FIRST,
     RUN_WIDGET,
     link_colab,
     reader_notebook,
     reader_text,
+    version_of,
 )
 from build.source.myst import PARSER, directive
 from build.source.places import Places, UnknownMarkup, figure_of
@@ -158,14 +164,43 @@ def test_no_word_and_no_formula_is_lost(chapter):
 
 def test_code_is_the_same_and_the_set_up_comes_first(chapter):
     source, reader = chapter
-    assert [c.source for _, c in code_cells(reader)] == [c.source for _, c in code_cells(source)]
+    hint = f"{RUN_FIRST}\n"
+    codes = [cell.source.removeprefix(hint) for _, cell in code_cells(reader)]
+    assert codes == [cell.source for _, cell in code_cells(source)]
     assert [c.id for _, c in code_cells(reader)] == [c.id for _, c in code_cells(source)]
     first = next(i for i, cell in enumerate(reader.cells) if cell.cell_type == "code")
     assert reader.cells[first].id == "setup"
     note = reader.cells[first - 1].source
-    for named in ("Run the next cell first", PLACES.repository, "`the-book`", "sacrebleu"):
+    assert note.startswith("> **Run the next two cells first.**")
+    for named in (PLACES.repository, "`the-book-main`", "sacrebleu"):
         assert named in note
     assert PLACES.base in note
+
+
+def test_the_second_cell_has_the_imports_of_every_check(chapter):
+    """So that the line above each check, and the note, send a reader to the right two cells."""
+    (_, _), (_, imports), *others = code_cells(chapter[1])
+    names = {
+        alias.asname or alias.name
+        for node in ast.walk(ast.parse(imports.source))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+    checks = [cell.source for _, cell in others if cell.source.startswith(RUN_FIRST)]
+    assert checks
+    for check in checks:
+        assert names & {n.id for n in ast.walk(ast.parse(check)) if isinstance(n, ast.Name)}
+
+
+def test_a_check_that_runs_first_says_which_cells_to_run(chapter):
+    """The error shows the line: Jupyter prints the lines about the one that failed."""
+    check = next(
+        cell.source for _, cell in code_cells(chapter[1]) if cell.source.startswith(RUN_FIRST)
+    )
+    shell = InteractiveShell()
+    with pytest.raises(NameError), capture_output() as shown:
+        shell.run_cell(check, store_history=False).raise_error()
+    assert RUN_FIRST in re.sub(r"\x1b\[[0-9;]*m", "", shown.stdout)
 
 
 def test_metadata_is_what_notebook_programs_use(chapter):
@@ -229,6 +264,24 @@ def test_an_error_names_chapter_cell_and_markup(tmp_path):
     assert "{unheard-of}" in str(error.value)
 
 
+def test_the_set_up_fetches_the_version_that_the_notebook_came_from():
+    commit = version_of(ROOT)
+    assert re.fullmatch(r"[0-9a-f]{40}", commit)
+    notebook = reader_notebook(CHAPTERS[0], PLACES, commit)
+    assert f'VERSION = "{commit}"\n' in next(code_cells(notebook))[1].source
+    (note,) = [text for text in texts(notebook) if "Run the next two cells first" in text]
+    assert f"`the-book-{commit[:7]}`" in note
+
+
+def test_without_git_the_set_up_fetches_the_newest_version(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert version_of(tmp_path) == NEWEST
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert version_of(ROOT) == NEWEST
+    setup = next(code_cells(reader_notebook(CHAPTERS[0], PLACES)))[1]
+    assert f'VERSION = "{NEWEST}"\n' in setup.source
+
+
 def test_the_colab_button_opens_the_notebook_of_readers():
     site = 'href="https://colab.research.google.com/github/some/book/blob/'
     page = f'<a {site}main/book/01_seq2seq.ipynb">'
@@ -250,7 +303,8 @@ def house(tmp_path):
     """A small book with two chapters."""
     book = tmp_path / "root" / "book"
     book.mkdir(parents=True)
-    for name in ("_config.yml", "_toc.yml", "requirements-colab.txt", "book/references.bib"):
+    (book.parent / "requirements").mkdir()
+    for name in ("_config.yml", "_toc.yml", "requirements/colab.txt", "book/references.bib"):
         (book.parent / name).write_bytes((ROOT / name).read_bytes())
     for path in CHAPTERS[:2]:
         notebook = nbformat.read(path, as_version=4)

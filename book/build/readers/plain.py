@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from build.directives.questions import SEEN, SPLIT
+from build.directives.records import recorded
 from build.source.myst import PARSER, Fence, directive
 from build.source.places import GLOSSARY, Places, UnknownMarkup
 
@@ -179,6 +180,8 @@ def role(name: str, content: str, chapter: Chapter) -> str:
     places = chapter.places
     if name in ("cite", "cite:p", "cite:t"):
         return places.cite(content, in_text=name == "cite:t")
+    if name == "rec":
+        return number(content)
     explicit = ROLE_TARGET.fullmatch(content)
     text, named = (explicit["text"], explicit["target"]) if explicit else ("", content)
     if name in ("ref", "numref", "eq"):
@@ -191,6 +194,14 @@ def role(name: str, content: str, chapter: Chapter) -> str:
         page = places.document(named, chapter.page)
         return f"[{text or places.title(page)}]({places.address(page)})"
     raise UnknownMarkup(f"no plain form for the role {{{name}}}")
+
+
+def number(content: str) -> str:
+    """A number of a record. Errors: UnknownMarkup if no record has it."""
+    try:
+        return recorded(content)[0]
+    except ValueError as error:
+        raise UnknownMarkup(f"{{rec}}: {error}") from None
 
 
 # --- directives -------------------------------------------------------------------------------

@@ -3,12 +3,15 @@
 The chapters are written for the build, whose markup and whose cell metadata no notebook program
 knows. This makes the same chapter for JupyterLab, Colab, VS Code and GitHub: the text in plain
 Markdown (see `plain`), hints and solutions folded, the code as it is, and the outputs of
-experiments as they were stored. The check of an exercise that nobody has answered shows no error.
+experiments as they were stored. The check of an exercise that nobody has answered shows no error,
+and says which cells to run before it.
 
 The built book offers these notebooks for download, and its Colab buttons open those of a branch.
+Both fetch the version of the book that they were made from.
 """
 
 import re
+import subprocess
 from pathlib import Path
 
 import nbformat
@@ -22,14 +25,18 @@ from build.source.places import Places, UnknownMarkup, figure_of
 BRANCH = "notebooks"  # of the repository; .github/workflows/pages.yml pushes it
 FOLDED, STUB, FAILS = {"hide-input", "remove-input"}, "exercise", "raises-exception"
 NO_ANSWER = "Write your answer in the cell above, then run this cell to check it."
+RUN_FIRST = (
+    "# Is a name not defined? Run the first two code cells of this notebook, then your answer."
+)
+NEWEST = "main"  # the version that a chapter's set-up cell names; a reader's notebook has its own
 RUN_WIDGET = "Run this cell to use the widget."
 COLAB = re.compile(
     r'(href="https://colab\.research\.google\.com/github/[^"]*/blob/)(?!notebooks/)[^"/]+/book/'
 )
 SETUP_NOTE = """\
-> **Run the next cell first.** It does nothing where Python finds the library of this book. \
-Elsewhere, as on Colab or where you have downloaded this notebook alone, it fetches \
-[the book]({repository}) into the folder `the-book` beside this notebook, and installs {packages} \
+> **Run the next two cells first.** The first does nothing where Python finds the library of this \
+book. Elsewhere, as on Colab or where you have downloaded this notebook alone, it fetches \
+[the book]({repository}) into the folder `{folder}` beside this notebook, and installs {packages} \
 into the Python that runs it. PyTorch, NumPy, SciPy, scikit-learn, matplotlib, tokenizers and tqdm \
 must be there already, as they are on Colab.
 >
@@ -41,8 +48,19 @@ def chapters(root: Path) -> list[Path]:
     return sorted((root / "book").glob("[0-9]*.ipynb"))
 
 
-def reader_notebook(path: Path, places: Places) -> NotebookNode:
-    """The chapter `path` as readers open it.
+def version_of(root: Path) -> str:
+    """The commit that the files of `root` are; NEWEST where git knows none."""
+    asked = ["git", "rev-parse", "--verify", "--quiet", "HEAD"]
+    try:
+        return subprocess.run(
+            asked, cwd=root, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return NEWEST
+
+
+def reader_notebook(path: Path, places: Places, version: str = NEWEST) -> NotebookNode:
+    """The chapter `path` as readers open it; its set-up cell fetches this version of the book.
 
     Errors: UnknownMarkup, which names the chapter, the cell and the markup without a plain form.
     """
@@ -65,25 +83,28 @@ def reader_notebook(path: Path, places: Places) -> NotebookNode:
             raise UnknownMarkup(f"{path.name}, cell {cell.id}: {error}") from error
     title = cells[0]
     title.source = re.sub(r"^# ", f"# {chapter.number}. ", title.source, count=1)
-    note = nbformat.v4.new_markdown_cell(setup_note(chapter), id="before-the-setup")
+    note = nbformat.v4.new_markdown_cell(setup_note(chapter, version), id="before-the-setup")
     first_code = next(i for i, cell in enumerate(cells) if cell.cell_type == "code")
+    setup = cells[first_code]
+    setup.source = setup.source.replace(f'VERSION = "{NEWEST}"', f'VERSION = "{version}"')
     cells.insert(first_code, note)
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=source.metadata)
     nbformat.validate(notebook)
     return notebook
 
 
-def reader_text(path: Path, places: Places) -> str:
+def reader_text(path: Path, places: Places, version: str = NEWEST) -> str:
     """The notebook that readers open as the text of its file."""
-    return nbformat.writes(reader_notebook(path, places)) + "\n"
+    return nbformat.writes(reader_notebook(path, places, version)) + "\n"
 
 
-def setup_note(chapter: Chapter) -> str:
+def setup_note(chapter: Chapter, version: str) -> str:
     """What the set-up cell is about to do, said before it does it."""
-    lines = (chapter.places.root / "requirements-colab.txt").read_text(encoding="utf-8")
+    lines = (chapter.places.root / "requirements/colab.txt").read_text(encoding="utf-8")
     *names, last = re.findall(r"^[\w-]+", lines, re.MULTILINE)
     return SETUP_NOTE.format(
         repository=chapter.places.repository,
+        folder=f"the-book-{version[:7]}",
         packages=f"{', '.join(names)} and {last}",
         page=chapter.places.address(chapter.page),
     )
@@ -100,18 +121,24 @@ def fold_line(cell: NotebookNode, chapter: Chapter) -> list[NotebookNode]:
 
 
 def code_cell(cell: NotebookNode, unanswered: bool) -> NotebookNode:
-    """The same code; of its metadata what a notebook program uses; the outputs for readers."""
+    """The same code; of its metadata what a notebook program uses; the outputs for readers.
+
+    A cell whose exercise is `unanswered` begins with what to do where a name is not defined: Python
+    shows that line in the error itself.
+    """
     tags = cell.metadata.get("tags", [])
     metadata: dict = {"tags": [FAILS]} if FAILS in tags else {}
     if FOLDED & set(tags):
         metadata["jupyter"] = {"source_hidden": True}
+    source = cell.source
     if unanswered and any(output.output_type == "error" for output in cell.outputs):
         count, outputs = None, [shown(NO_ANSWER)]
+        source = f"{RUN_FIRST}\n{source}"
     else:
         alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt")
         count, outputs = cell.execution_count, [reader_output(o, alt) for o in cell.outputs]
     return nbformat.v4.new_code_cell(
-        cell.source, id=cell.id, metadata=metadata, execution_count=count, outputs=outputs
+        source, id=cell.id, metadata=metadata, execution_count=count, outputs=outputs
     )
 
 
@@ -138,11 +165,11 @@ def reader_output(output: NotebookNode, alt: str | None) -> NotebookNode:
 
 def write_downloads(root: Path, out: Path) -> None:
     """Put the readers' notebooks where the pages of the built book offer theirs for download."""
-    places = Places(root)
+    places, version = Places(root), version_of(root)
     for path in chapters(root):
         copy = out / "_sources" / "book" / path.name
         if copy.exists():
-            copy.write_text(reader_text(path, places), encoding="utf-8")
+            copy.write_text(reader_text(path, places, version), encoding="utf-8")
 
 
 def link_colab(text: str) -> str:

@@ -1,6 +1,6 @@
 """Chapter 2 on several seeds: our encoder beside one that reads both ways, and what maps say.
 
-    python experiments/attention_seeds.py [--models ...] [--seeds 0 1 2]
+    python experiments/attention_seeds.py [--only ...] [--seeds 0 1 2]
 
 Trains the translator with attention as chapter 2 does, and beside it one whose encoder reads the
 source in both directions, as that of Bahdanau et al. 2015: half of the state for each, so that the
@@ -8,30 +8,28 @@ keys have as many numbers. Each run is added to results/attention_seeds.json, an
 already there is skipped. It measures, besides accuracy by length, what chapter 2 says of maps.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Sequence
-from itertools import product
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.attention_seq2seq.interventions import WithMask
-from chapters.seq2seq.experiments.bottleneck import BATCH_SIZE, D_EMBED, EDGES, Sets, freely
 from lib.data import Pair, endless, make_batch
 from lib.decoding import greedy, translate
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, AttentionState, Encoder, real_positions
 from lib.training import train
-from measure.records import read_results, write_results
+from measure.experiments import command_line, grid
+from tasks.lists import BATCH_SIZE, D_EMBED, EDGES, Sets, freely
 
-NAME = "attention_seeds"  # of the recorded results
 STEPS = (150, 300, 750)
 LR = 2e-3
 D_HIDDEN = 128
@@ -79,7 +77,7 @@ class BothWays(AttentionSeq2Seq):
         return self.decoder.start(keys, torch.tanh(self.first_state(first)), mask)
 
 
-MODELS: dict[str, type[AttentionSeq2Seq]] = {"one way": AttentionSeq2Seq, "both ways": BothWays}
+MODELS: dict[str, type[AttentionSeq2Seq]] = {"both ways": BothWays, "one way": AttentionSeq2Seq}
 
 
 def share(model: Any, pairs: Sequence[Pair], sets: Sets) -> float:
@@ -159,11 +157,17 @@ def evaluate(model: AttentionSeq2Seq, sets: Sets) -> dict[str, Any]:
     }
 
 
-def run(name: str, seed: int, sets: Sets) -> dict[str, Any]:
+@cache
+def sets() -> Sets:
+    return Sets()
+
+
+def run(model: str, seed: int) -> dict[str, Any]:
     """Train one model; evaluate it at STEPS, and its maps at the last of them."""
+    data = sets()
     seed_everything(seed)
-    model = MODELS[name](*map(len, sets.vocabularies), D_EMBED, D_HIDDEN)
-    stream = endless(sets.training, *sets.vocabularies, BATCH_SIZE, seed=seed)
+    net = MODELS[model](*map(len, data.vocabularies), D_EMBED, D_HIDDEN)
+    stream = endless(data.training, *data.vocabularies, BATCH_SIZE, seed=seed)
     checkpoints = []
     spent = 0.0
     begun = time.process_time()
@@ -172,47 +176,22 @@ def run(name: str, seed: int, sets: Sets) -> dict[str, Any]:
         nonlocal begun, spent
         if step in STEPS:
             spent += time.process_time() - begun
-            model.eval()
-            checkpoints.append(
-                {"step": step, "loss": round(loss.item(), 5)} | evaluate(model, sets)
-            )
-            model.train()
+            net.eval()
+            checkpoints.append({"step": step, "loss": round(loss.item(), 5)} | evaluate(net, data))
+            net.train()
             begun = time.process_time()
 
-    train(model, stream, STEPS[-1], LR, after_update=look)
-    parameters = sum(p.numel() for p in model.parameters())
-    found = {"model": name, "seed": seed, "parameters": parameters, "seconds": round(spent, 1)}
-    return found | maps_and_masks(model, sets) | {"checkpoints": checkpoints}
+    train(net, stream, STEPS[-1], LR, after_update=look)
+    parameters = sum(p.numel() for p in net.parameters())
+    found = {"parameters": parameters, "seconds": round(spent, 1)}
+    return found | maps_and_masks(net, data) | {"checkpoints": checkpoints}
 
 
-def recorded() -> list[dict[str, Any]]:
-    """The runs that are recorded so far."""
-    try:
-        return read_results(NAME)["runs"]
-    except ValueError:
-        return []
-
-
-def key_of(run: dict[str, Any]) -> tuple[str, int]:
-    """What tells one run from another."""
-    return run["model"], run["seed"]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    given = parser.parse_args()
-    sets = Sets()
+def main(arguments: list[str] | None = None) -> None:
+    given = command_line(__file__, __doc__, {"model": MODELS, "seed": (0, 1, 2)}, arguments)
     settings = {"d_hidden": D_HIDDEN, "d_embed": D_EMBED, "lr": LR, "batch_size": BATCH_SIZE}
-    for key in product(given.models, given.seeds):
-        if key in map(key_of, recorded()):
-            continue
-        found = run(*key, sets)
-        runs = sorted([*recorded(), found], key=key_of)
-        results = {"about": ABOUT, "settings": settings | {"edges": EDGES}, "runs": runs}
-        write_results(NAME, results)
-        print({name: value for name, value in found.items() if name != "checkpoints"}, flush=True)
+    about = {"about": ABOUT, "settings": {**settings, "edges": EDGES}}
+    grid(run, given, lambda runs: {**about, "runs": runs}, keeps_runs=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The captioner of chapter 2 on several seeds: how slowly it learns when all is trained at once.
 
-    python experiments/captioner_seeds.py [--ways ...] [--seeds 0 1 2]
+    python experiments/captioner_seeds.py [--only ...] [--seeds 0 1 2]
 
 Four ways to train the same model on the same strips: all at once; all at once for longer; the
 network of the grid on single digits first, then frozen, as the chapter does; and all at once with
@@ -9,18 +9,16 @@ grid waits for attention; if the one before it does, attention waits for the gri
 to results/captioner_seeds.json, and a run that is already there is skipped.
 """
 
-import argparse
 import math
 import sys
 import time
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.attention_seq2seq.captioning import (
     CELL,
@@ -43,9 +41,8 @@ from chapters.attention_seq2seq.pictures import (
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, teacher_forcing, train
-from measure.records import read_results, write_results
+from measure.experiments import command_line, grid
 
-NAME = "captioner_seeds"
 LR, BATCH_SIZE, DIGIT_STEPS = 4e-3, 32, 700
 STEPS = {"all at once": 900, "all at once, longer": 2000, "digits first": 900, "weights given": 900}
 LOOK_AT = (150, 300, 900, 2000)  # steps at which the loss is read
@@ -128,8 +125,6 @@ def run(way: str, seed: int) -> dict[str, Any]:
     steps = STEPS[way]
     losses = train(model, stream, steps, LR, loss=loss, schedule=cosine(steps))
     found: dict[str, Any] = {
-        "way": way,
-        "seed": seed,
         "steps": steps,
         "seconds": round(time.process_time() - begun, 1),
         "loss": {
@@ -145,32 +140,12 @@ def run(way: str, seed: int) -> dict[str, Any]:
     return found
 
 
-def recorded() -> list[dict[str, Any]]:
-    """The runs that are recorded so far."""
-    try:
-        return read_results(NAME)["runs"]
-    except ValueError:
-        return []
-
-
-def key_of(found: dict[str, Any]) -> tuple[str, int]:
-    """What tells one run from another."""
-    return found["way"], found["seed"]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--ways", nargs="+", default=list(STEPS), choices=list(STEPS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    given = parser.parse_args()
+def main(arguments: list[str] | None = None) -> None:
+    over = {"way": sorted(STEPS), "seed": (0, 1, 2)}
+    given = command_line(__file__, __doc__, over, arguments)
     settings = {"lr": LR, "batch_size": BATCH_SIZE, "digit_steps": DIGIT_STEPS}
-    for key in product(given.ways, given.seeds):
-        if key in map(key_of, recorded()):
-            continue
-        found = run(*key)
-        runs = sorted([*recorded(), found], key=key_of)
-        write_results(NAME, {"about": ABOUT, "settings": settings, "runs": runs})
-        print(found, flush=True)
+    about = {"about": ABOUT, "settings": settings}
+    grid(run, given, lambda runs: {**about, "runs": runs}, keeps_runs=True)
 
 
 if __name__ == "__main__":

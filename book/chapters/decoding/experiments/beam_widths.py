@@ -14,13 +14,14 @@ sentences, without a length penalty and with one. For each seed and penalty, one
 The result is recorded in `results/beam_widths.json`, which the chapter loads.
 """
 
-import argparse
 import sys
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from lib.data import PAD, Pair, Vocabulary, endless, make_batch
 from lib.decoding import length_penalty, translate
@@ -28,7 +29,7 @@ from lib.metrics import bleu, exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, train
 from lib.transformer import Config, Transformer
-from measure.records import write_results
+from measure.experiments import Run, command_line, grid
 from tasks.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 2, "dropout": 0.0}
@@ -71,34 +72,36 @@ def measure(
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--sentences", type=int, default=300)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
+@cache
+def data() -> tuple[list[Pair], list[Pair], Vocabularies]:
     training, test = translation_pairs()
-    test = test[: given.sentences]
-    vocabularies = (
-        Vocabulary.from_sentences(pair.source for pair in training),
-        Vocabulary.from_sentences(pair.target for pair in training),
-    )
-    by_alpha: dict[str, list[dict[str, list[float]]]] = {str(alpha): [] for alpha in ALPHAS}
-    for seed in given.seeds:
-        seed_everything(seed)
-        model = Transformer(Config(*map(len, vocabularies), **SIZES, **CHOICES))
-        stream = endless(training, *vocabularies, BATCH_SIZE, seed=seed)
-        train(model, stream, given.steps, LR, schedule=cosine(given.steps))
-        model.eval()
-        for alpha in ALPHAS:
-            figures = measure(model, test, vocabularies, alpha)
-            by_alpha[str(alpha)].append(figures)
-            for name, numbers in figures.items():
-                row = " ".join(f"{number:8.3f}" for number in numbers)
-                print(f"seed {seed}, alpha {alpha}, {name:9}{row}", flush=True)
-    facts = {"seeds": given.seeds, "steps": given.steps, "sentences": len(test), "beams": BEAMS}
-    write_results("beam_widths", facts | {"by_alpha": by_alpha})
+    source, target = (Vocabulary.from_sentences(pair[side] for pair in training) for side in (0, 1))
+    return training, test, (source, target)
+
+
+def run(seed: int, steps: int, sentences: int) -> dict[str, dict[str, list[float]]]:
+    """Train one model; its figures with each of the penalties."""
+    torch.set_num_threads(1)
+    training, test, vocabularies = data()
+    seed_everything(seed)
+    model = Transformer(Config(*map(len, vocabularies), **SIZES, **CHOICES))
+    stream = endless(training, *vocabularies, BATCH_SIZE, seed=seed)
+    train(model, stream, steps, LR, schedule=cosine(steps))
+    model.eval()
+    return {str(alpha): measure(model, test[:sentences], vocabularies, alpha) for alpha in ALPHAS}
+
+
+def record(runs: list[Run], facts: dict[str, Any]) -> dict[str, Any]:
+    seeds, by_alpha = [one["seed"] for one in runs], map(str, ALPHAS)
+    figures = {alpha: [one[alpha] for one in runs] for alpha in by_alpha}
+    return {"seeds": seeds, **facts, "beams": BEAMS, "by_alpha": figures}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    over = {"seed": (0, 1, 2)}
+    given = command_line(__file__, __doc__, over, arguments, steps=300, sentences=300)
+    facts = vars(given.options)
+    grid(partial(run, **facts), given, partial(record, facts=facts))
 
 
 if __name__ == "__main__":

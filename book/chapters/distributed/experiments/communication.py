@@ -10,7 +10,6 @@ Processes that share cores also share the time to add and to copy: more of them 
 other work on the machine, make the times longer.
 """
 
-import argparse
 import os
 import statistics
 import sys
@@ -22,7 +21,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.distributed.communication import (
     PASSES,
@@ -33,6 +32,7 @@ from chapters.distributed.communication import (
     relative_errors,
 )
 from chapters.distributed.launch import run_workers
+from measure.experiments import command_line
 from measure.records import write_results
 
 SIZES = [1024 * 4**k for k in range(9)]
@@ -122,51 +122,36 @@ def errors_of(rows: list[dict[str, Any]], link: Link) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 3, 4])
-    arguments = parser.parse_args()
+def main(arguments: list[str] | None = None) -> None:
+    given = command_line(__file__, __doc__, arguments=arguments, ranks=[2, 3, 4])
+    ranks = given.options.ranks
     torch.set_num_threads(1)
-    rows = [row for n in arguments.ranks for row in measured_rows(n)]
+    rows = [row for n in ranks for row in measured_rows(n)]
     of = {
         (n, kind): [row for row in rows if (row["n"], row["kind"]) == (n, kind)]
-        for n in arguments.ranks
+        for n in ranks
         for kind in PASSES
     }
     links = {
         n: fit_link([Measured(n, r["nbytes"], r["seconds"]) for r in of[n, "all_reduce"]])
-        for n in arguments.ranks
+        for n in ranks
     }
-    first = links[arguments.ranks[0]]
+    first = links[ranks[0]]
     fits = [
         {"n": n, "latency": link.latency, "bandwidth": link.bandwidth}
         | errors_of(of[n, "all_reduce"], link)
         for n, link in links.items()
     ]
     predictions = [
-        {"n": n, "kind": kind, "from": arguments.ranks[0]} | errors_of(of[n, kind], first)
+        {"n": n, "kind": kind, "from": ranks[0]} | errors_of(of[n, kind], first)
         for n, kind in of
-        if (n, kind) != (arguments.ranks[0], "all_reduce")
+        if (n, kind) != (ranks[0], "all_reduce")
     ]
-    sent = [wire(n) for n in arguments.ranks] if sys.platform == "linux" else []
-    for one in sent:
-        print(f"sent by each of {one['n']}: {one['counted']}, by the formula {one['formula']}")
-    for row in rows:
-        print(f"{row['n']} {row['kind']:>14} {row['nbytes']:>9} B {1e3 * row['seconds']:9.3f} ms")
-    for fit in fits:
-        print(
-            f"fit of {fit['n']}: {1e6 * fit['latency']:.0f} us, {fit['bandwidth'] / 1e9:.2f} GB/s, "
-            f"off by {fit['median_size']:.0%}, at most {fit['largest_size']:.0%}"
-        )
-    for one in predictions:
-        print(
-            f"predicted for {one['n']} {one['kind']}: off by {one['median_size']:.0%}, "
-            f"at most {one['largest_size']:.0%}"
-        )
+    sent = [wire(n) for n in ranks] if sys.platform == "linux" else []
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     machine = {"cores": os.cpu_count(), "load": load}
     write_results(
-        "communication",
+        given.path,
         {"backend": "gloo, loopback"}
         | machine
         | {"measurements": rows, "fits": fits, "predictions": predictions, "sent": sent},

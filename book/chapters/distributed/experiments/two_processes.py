@@ -12,7 +12,6 @@ dropout differ by less than 0.01, and that the kills have changed no bit.
 It reads /proc, so it needs Linux. All processes meet on the loopback interface.
 """
 
-import argparse
 import json
 import os
 import random
@@ -27,11 +26,11 @@ from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from measure.records import write_results
+from measure.experiments import command_line
+from measure.records import BOOK, write_results
 
-BOOK = Path(__file__).resolve().parent.parent / "book"
 OPTIONS = (
     "--source de --target en --min-count 2 --layers 2 --d-model 64 --heads 4 --d-ff 256 "
     "--batch-size 64 --epochs 1 --beam 1 --threads 1 --device cpu --save-every 2"
@@ -158,29 +157,25 @@ def run(
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--kills", type=int, default=5)
-    parser.add_argument("--dropout", nargs="+", default=["0", "0.1"])
-    given = parser.parse_args()
+def main(arguments: list[str] | None = None) -> None:
+    options = {"corpus": Path, "kills": 5, "dropout": ["0", "0.1"]}
+    experiment = command_line(__file__, __doc__, arguments=arguments, **options)
+    given = experiment.options
     torch.set_num_threads(1)
     rows, seed = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for dropout in given.dropout:
-            options = [*OPTIONS.split(), "--data", str(given.folder), "--dropout", dropout]
+            options = [*OPTIONS.split(), "--data", str(given.corpus), "--dropout", dropout]
             outs = [Path(folder) / f"{dropout}-{n}" for n in (1, 2)]
             pair = [run(n, out, options) for n, out in enumerate(outs, 1)]
             apart = abs(pair[0]["validation_loss"] - pair[1]["validation_loss"])
             rows.append({"dropout": float(dropout), "runs": pair, "difference": apart})
-            print(json.dumps(rows[-1]), flush=True)
         updates = pair[1]["updates"]
         moments = random.Random(seed).sample(range(1, updates - 50), given.kills)
         killed = run(2, Path(folder) / "killed", options, moments, seed)
         killed["same_bits"] = same_bits(outs[1], Path(folder) / "killed")
-        print(json.dumps(killed), flush=True)
     results = {"options": OPTIONS, "bar": BAR, "settings": rows, "killed": killed}
-    write_results("two_processes", results)
+    write_results(experiment.path, results)
     assert killed["same_bits"]
     assert all(row["difference"] < BAR for row in rows if row["dropout"] == 0)
 

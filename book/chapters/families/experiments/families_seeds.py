@@ -16,16 +16,17 @@ conclusions are asserted for every seed, and the figures recorded in
 `results/families_seeds.json`, which the chapter loads.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.families import families
 from lib.attention import attention_maps
@@ -36,7 +37,7 @@ from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, train
 from lib.transformer import Config, OneStack, Transformer
-from measure.records import write_results
+from measure.experiments import Run, command_line, grid
 from tasks.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "dropout": 0.0, "norm": "pre"}
@@ -99,7 +100,7 @@ def run(seed: int, gap_steps: int, steps: int) -> dict[str, float]:
     )
     said = translate(model, test, vocab, vocab)
     row["encoder-decoder exact"] = exact_match(said, [list(p.target) for p in test])
-    return row
+    return {name: round(value, 4) for name, value in row.items()}
 
 
 def conclude(row: dict[str, float]) -> None:
@@ -114,24 +115,19 @@ def conclude(row: dict[str, float]) -> None:
     assert row["decoder-only exact"] <= row["asked less exact"], "asked for all, it is no better"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--gap-steps", type=int, default=1500)
-    parser.add_argument("--steps", type=int, default=600)
-    options = parser.parse_args()
-    rows = {}
-    for seed in options.seeds:
-        rows[seed] = run(seed, options.gap_steps, options.steps)
-        print(f"seed {seed}", flush=True)
-        for name, value in rows[seed].items():
-            print(f"  {name:22}{value:8.3f}", flush=True)
-    for row in rows.values():
+def record(runs: list[Run], options: dict[str, int]) -> dict[str, Any]:
+    rows = [{name: x for name, x in one.items() if name != "seed"} for one in runs]
+    steps = {"steps": options["steps"], "gap_steps": options["gap_steps"], "scored": N_SCORED}
+    return {"seeds": [one["seed"] for one in runs], **steps, "by_seed": rows}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    over = {"seed": (0, 1, 2)}
+    given = command_line(__file__, __doc__, over, arguments, gap_steps=1500, steps=600)
+    options = vars(given.options)
+    recorded = grid(partial(run, **options), given, partial(record, options=options))
+    for row in recorded["by_seed"] if recorded else ():
         conclude(row)
-    print("the chapter's conclusions hold on every seed")
-    steps = {"steps": options.steps, "gap_steps": options.gap_steps, "scored": N_SCORED}
-    rounded = [{name: round(value, 4) for name, value in row.items()} for row in rows.values()]
-    write_results("families_seeds", {"seeds": options.seeds, **steps, "by_seed": rounded})
 
 
 if __name__ == "__main__":

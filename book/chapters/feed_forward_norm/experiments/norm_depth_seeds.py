@@ -8,20 +8,20 @@ batches. "damped" multiplies the output of the i-th sub-layer of a post-norm sta
 constant token. It writes results/norm_depth_seeds.json, which the chapter loads: for
 each run the mean loss of every 50 steps, the accuracy on test sentences and the norm of each
 layer's gradient before and after; then how much the first update, and a random one of the same
-size, change the decoder's output, by depth. `--part` does one of the two and keeps the other.
+size, change the decoder's output, by depth.
 """
 
-import argparse
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from lib.data import PAD, UNK, Batch, Pair, Vocabulary, endless, make_batch
 from lib.decoding import translate
@@ -29,10 +29,9 @@ from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, token_loss, train
 from lib.transformer import Config, Transformer
-from measure.records import FOLDER, read_results, write_results
+from measure.experiments import Run, command_line, grid
 from tasks.translation import translation_pairs
 
-NAME = Path(__file__).stem
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "dropout": 0.0, "tied": False}
 LR, BATCH_SIZE, WINDOW = 3e-3, 32, 50
 SMALL = LR / 10  # an update so small that the output's change is not yet bounded
@@ -101,16 +100,15 @@ def gradient_norms(model: Transformer, batch: Batch) -> dict[str, list[float]]:
     return norms
 
 
-def run(
-    setting: tuple[str, bool, str | None, bool],
-    seed: int,
-    steps: int,
-    warmup: int,
-    data: tuple[list[Pair], list[Pair]],
-) -> dict[str, object]:
+@cache
+def data() -> tuple[list[Pair], list[Pair]]:
+    return translation_pairs(4000, 200, max_items=1)
+
+
+def run(setting: str, seed: int, steps: int, warmup: int) -> dict[str, Any]:
     """Train one model and say how it went."""
-    norm, warm, damped, blind = setting
-    training, test = data
+    norm, warm, damped, blind = SETTINGS[setting]
+    training, test = data()
     vocabularies = vocabularies_of(training)
     model = build(vocabularies, norm, 6, damped, seed)
     fixed = make_batch(training[:64], *vocabularies)
@@ -152,8 +150,9 @@ def amplification(model: Transformer, batch: Batch, *, random: bool) -> float:
     return ((output_of(model, batch) - before).square().sum() / before.square().sum()).item()
 
 
-def changes(seeds: list[int], training: list[Pair]) -> dict[str, dict[str, list[list[float]]]]:
+def changes(seeds: list[int]) -> dict[str, dict[str, list[list[float]]]]:
     """By kind of update, setting and depth (2, 4, 6, 12 layers a side): one number a seed."""
+    training, _ = data()
     vocabularies = vocabularies_of(training)
     batch = make_batch(training[:64], *vocabularies)
     kinds = {"pre-norm": ("pre", None), "post-norm": ("post", None)}
@@ -166,7 +165,6 @@ def changes(seeds: list[int], training: list[Pair]) -> dict[str, dict[str, list[
                 models = [build(vocabularies, norm, n_layers, damped, seed) for seed in seeds]
                 of = [amplification(m, batch, random=update == "random") for m in models]
                 rows[name].append([float(f"{change:.3g}") for change in of])
-            print(update, name, rows[name], flush=True)
     return table
 
 
@@ -175,29 +173,29 @@ def vocabularies_of(training: list[Pair]) -> list[Vocabulary]:
     return [Vocabulary.from_sentences(getattr(pair, s) for pair in training) for s in sides]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--steps", type=int, default=1200)
-    parser.add_argument("--warmup", type=int, default=300)
-    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
-    parser.add_argument("--part", choices=("runs", "changes"))
-    given = parser.parse_args()
-    data = translation_pairs(4000, 200, max_items=1)
-    record = read_results(NAME) if (FOLDER / f"{NAME}.json").exists() else {}
-    if given.part != "runs":
-        record["changes"] = changes(given.seeds, data[0])
-    if given.part != "changes":
-        record |= {"seeds": given.seeds, "steps": given.steps, "warmup": given.warmup}
-        record |= {"window": WINDOW, "test sentences": len(data[1])}
-        for name in given.settings:
-            start = time.process_time()
-            runs = [run(SETTINGS[name], s, given.steps, given.warmup, data) for s in given.seeds]
-            record.setdefault("runs", {})[name] = runs
-            last = [(one["losses"][-1], one["exact"]) for one in runs]
-            print(name, last, f"{time.process_time() - start:.0f} s", flush=True)
-            write_results(NAME, record)
-    write_results(NAME, record)
+def record(runs: list[Run], steps: int, warmup: int) -> dict[str, Any]:
+    """The changes of an update, and for each setting its runs, one for each seed."""
+    seeds = list(dict.fromkeys(one["seed"] for one in runs))
+    by_setting: dict[str, list[Run]] = {}
+    for one in runs:
+        row = {name: x for name, x in one.items() if name not in ("setting", "seed")}
+        by_setting.setdefault(one["setting"], []).append(row)
+    return {
+        "changes": changes(seeds),
+        "seeds": seeds,
+        "steps": steps,
+        "warmup": warmup,
+        "window": WINDOW,
+        "test sentences": len(data()[1]),
+        "runs": by_setting,
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    over = {"setting": SETTINGS, "seed": (0, 1, 2)}
+    given = command_line(__file__, __doc__, over, arguments, steps=1200, warmup=300)
+    options = vars(given.options)
+    grid(partial(run, **options), given, partial(record, **options))
 
 
 if __name__ == "__main__":

@@ -5,24 +5,23 @@
 The text is Python's reference on its statements and types, which every Python carries as
 `pydoc_data.topics` (licence: Python Software Foundation), as characters. Other Pythons carry other
 editions of it, so the record holds the edition's SHA-256. All models have the same windows, number
-of steps and learning rate. The record is written after each run; "complete" says when it is whole.
+of steps and learning rate. `--jobs 2` trains two models at a time.
 
 Times are the processor's seconds of a training step, measured in turn, as ratios to the first
 model's; "unbalanced" is the model of "4 experts", trained without the balancing loss.
 """
 
-import argparse
 import hashlib
 import statistics
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.modern_block.decoder import ModernDecoder
 from chapters.modern_block.steps import (
@@ -40,10 +39,8 @@ from chapters.modern_block.steps import (
     held_out_loss,
     train_step,
 )
-from measure.records import write_results
+from measure.experiments import Run, command_line, grid
 from tasks.characters import character_vocabulary, next_token, python_topics
-
-Run = dict[str, Any]
 
 
 def parameters(model: torch.nn.Module) -> int:
@@ -90,11 +87,11 @@ def time_ratios(names: list[str], vocab: int, rounds: int = 15) -> dict[str, flo
     return {name: round(statistics.median(found), 2) for name, found in ratios.items()}
 
 
-def run(name: str, seed: int, steps: int) -> Run:
+def run(step: str, seed: int, steps: int) -> Run:
     """Train one model; what it is and what it has learned."""
     torch.set_num_threads(1)
     text, held_out = tokens()
-    model, losses = train_step(name, text, seed, steps=steps)
+    model, losses = train_step(step, text, seed, steps=steps)
     found: Run = {
         "parameters": parameters(model),
         "active": active_parameters(model),
@@ -114,51 +111,41 @@ def tokens() -> tuple[torch.Tensor, torch.Tensor]:
     return text, held_out
 
 
-def summary(step: Step, runs: list[Run], ratio: float | None) -> Run:
+def summary(step: Step, runs: list[Run], ratio: float) -> Run:
     """The runs of one step, which differ in their seed: what is common once, the rest as lists."""
     common = {key: runs[0][key] for key in ("parameters", "active", "cache_bytes")}
-    lists = {key: [one[key] for one in runs] for key in runs[0] if key not in common}
+    left = [key for key in runs[0] if key not in (*common, "step", "seed")]
+    lists = {key: [one[key] for one in runs] for key in left}
     return {"name": step.name, "after": step.after, **common, "time": ratio, **lists}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--jobs", type=int, default=1, help="models that are trained at a time")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
+def record(runs: list[Run], steps: int) -> dict[str, Any]:
     texts = python_topics()
-    steps = (*WAY, *BACK)
-    done: dict[str, list[Run]] = {}
+    ratios = time_ratios([step.name for step in (*WAY, *BACK)], len(character_vocabulary()))
+    settings = []
+    for step in (*WAY, *BACK):
+        of_seeds = [one for one in runs if one["step"] == step.name]
+        settings.append(summary(step, of_seeds, ratios[step.name]))
+    return {
+        "complete": True,
+        "text": {
+            "characters": len(texts[0]),
+            "held_out": len(texts[1]),
+            "sha256": hashlib.sha256("".join(texts).encode()).hexdigest(),
+        },
+        "training": {"steps": steps, "batch": BATCH, "length": LENGTH, "lr": LR},
+        "sizes": SIZES,
+        "seeds": list(dict.fromkeys(one["seed"] for one in runs)),
+        "settings": settings,
+    }
 
-    def record(ratios: dict[str, float]) -> None:
-        results = {
-            "complete": bool(ratios),
-            "text": {
-                "characters": len(texts[0]),
-                "held_out": len(texts[1]),
-                "sha256": hashlib.sha256("".join(texts).encode()).hexdigest(),
-            },
-            "training": {"steps": arguments.steps, "batch": BATCH, "length": LENGTH, "lr": LR},
-            "sizes": SIZES,
-            "seeds": arguments.seeds,
-            "settings": [
-                summary(step, done[step.name], ratios.get(step.name))
-                for step in steps
-                if step.name in done
-            ],
-        }
-        write_results("modern_block", results)
 
-    jobs = [(step.name, seed) for part in (WAY, BACK) for seed in arguments.seeds for step in part]
-    with ProcessPoolExecutor(arguments.jobs) as pool:
-        runs = pool.map(run, *zip(*jobs, strict=True), [arguments.steps] * len(jobs))
-        for (name, seed), found in zip(jobs, runs, strict=True):
-            done.setdefault(name, []).append(found)
-            print(f"{name:12} seed {seed}: held out {found['held_out']:.3f}", flush=True)
-            record({})
-    record(time_ratios([step.name for step in steps], len(character_vocabulary())))
+def main(arguments: list[str] | None = None) -> None:
+    over = {"step": [step.name for step in (*WAY, *BACK)], "seed": (0, 1, 2)}
+    given = command_line(__file__, __doc__, over, arguments, steps=STEPS)
+    torch.set_num_threads(1)
+    steps = given.options.steps
+    grid(partial(run, steps=steps), given, partial(record, steps=steps))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
 """Switch off heads of the published translator: single ones, layers, pairs and growing sets.
 
     python experiments/head_ablation.py                      (five minutes of one core)
-    python experiments/head_ablation.py --seeds 1 2 3        (single heads and layers of its twins)
 
 Zero ablation sets a head's output to 0, mean ablation to its mean over the first 2,000 training
 sentences. Accuracy and loss are those of the 1,500 held-out sentences, of pairs those of the first
 500. Heads are removed in two orders: by what each costs alone, and greedily, next the one whose
-removal leaves the lowest loss on 500 training sentences. Results go to benchmarks/results, those of
---seeds to a file of their own.
+removal leaves the lowest loss on 500 training sentences. `head_ablation_seeds.py` does the first
+part of this with models from other seeds.
 """
 
-import argparse
 import itertools
 import math
 import sys
@@ -20,7 +18,7 @@ from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.multi_head.ablation import (
     Accuracy,
@@ -32,10 +30,9 @@ from chapters.multi_head.ablation import (
     layer_codes,
     mean_shares,
 )
-from lib.data import Batch, Pair, Vocabulary, endless, make_batch
-from lib.notebook import seed_everything
-from lib.training import cosine, train
-from lib.transformer import Config, Transformer
+from lib.data import Batch, make_batch
+from lib.transformer import Transformer
+from measure.experiments import command_line
 from measure.records import write_results
 from tasks.translation import translation_pairs
 from train.checkpoints import load_published
@@ -43,24 +40,7 @@ from widgets.domain import quantise
 
 FOR_MEANS, FOR_ORDER = 2000, 500  # training sentences
 FOR_PAIRS = 500  # held-out sentences
-STEPS, LR, BATCH_SIZE = 2000, 4e-3, 32  # as scripts/make_checkpoint.py trains
 DROPS = (0.01, 0.1)  # of exact match
-
-
-def trained(seed: int, training: list[Pair], vocabs: list[Vocabulary]) -> Transformer:
-    """The published model's twin from another seed."""
-    seed_everything(seed)
-    sizes = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 2, "dropout": 0.0}
-    config = Config(*map(len, vocabs), **sizes, norm="pre", positions="rotary", tied=False)
-    model = Transformer(config)
-    train(
-        model,
-        endless(training, *vocabs, BATCH_SIZE, seed=seed),
-        STEPS,
-        LR,
-        schedule=cosine(STEPS),
-    )
-    return model.eval()
 
 
 def figures(found: Accuracy) -> dict[str, float]:
@@ -131,58 +111,29 @@ def as_it_is(model: Transformer, held_out: Batch) -> dict[str, float]:
     return figures(whole) | {"exact_margin_95": round(margin, 4)}
 
 
-def report(name: str, whole: dict[str, float], kinds: dict[str, dict[str, Any]]) -> None:
-    print(f"{name}: exact {whole['exact']}")
-    for kind, found in kinds.items():
-        for layer in found["layers"]:
-            each, kept = (
-                [figure["exact"] for head, figure in found[part].items() if head.startswith(layer)]
-                for part in ("single", "one_kept")
-            )
-            all_off = found["layers"][layer]["exact"]
-            print(f"  {kind} {layer}: one off {each}, all off {all_off}, one kept {kept}")
-        if "spared" in found:
-            print(f"  {kind}: heads that can go {found['spared']}")
-            print(f"    greedy {' '.join(found['orders']['greedy'])}")
-            print(f"    {[row['exact'] for row in found['removed']['greedy']]}", flush=True)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[])
-    arguments = parser.parse_args()
+def main(arguments: list[str] | None = None) -> None:
+    given = command_line(__file__, __doc__, arguments=arguments)
     torch.set_num_threads(1)
     published, *vocabs = load_published()
     training, test = translation_pairs()
     parts = (test, training[:FOR_MEANS], training[:FOR_ORDER], test[:FOR_PAIRS])
     held_out, for_means, for_order, for_pairs = (make_batch(part, *vocabs) for part in parts)
-    about = {"sentences": len(test), "for_means": FOR_MEANS, "for_order": FOR_ORDER}
-    if not arguments.seeds:
-        means = head_means(published.eval(), for_means)
-        kinds = {
-            kind: Study(published, given, held_out).full(for_order, for_pairs)
-            for kind, given in (("zero", None), ("mean", means))
-        }
-        whole = as_it_is(published, held_out)
-        report("published", whole, kinds)
-        results = {
-            "whole": whole,
-            "ablations": kinds,
-            "means": {layer: quantise(mean, 4) for layer, mean in means.items()},
-            "in_the_mean": mean_shares(published, means, held_out),
-        }
-        write_results("head_ablation", about | {"for_pairs": FOR_PAIRS} | results)
-        return
-    runs = {}
-    for seed in arguments.seeds:
-        model = trained(seed, training, vocabs)
-        kinds = {
-            kind: Study(model, given, held_out).short()
-            for kind, given in (("zero", None), ("mean", head_means(model, for_means)))
-        }
-        runs[str(seed)] = {"whole": as_it_is(model, held_out), "ablations": kinds}
-        report(f"seed {seed}", runs[str(seed)]["whole"], kinds)
-    write_results("head_ablation_seeds", about | {"seeds": runs})
+    means = head_means(published.eval(), for_means)
+    kinds = {
+        kind: Study(published, of, held_out).full(for_order, for_pairs)
+        for kind, of in (("zero", None), ("mean", means))
+    }
+    results = {
+        "sentences": len(test),
+        "for_means": FOR_MEANS,
+        "for_order": FOR_ORDER,
+        "for_pairs": FOR_PAIRS,
+        "whole": as_it_is(published, held_out),
+        "ablations": kinds,
+        "means": {layer: quantise(mean, 4) for layer, mean in means.items()},
+        "in_the_mean": mean_shares(published, means, held_out),
+    }
+    write_results(given.path, results)
 
 
 if __name__ == "__main__":

@@ -7,17 +7,16 @@ same network behind the heads have the same number of parameters, but for the ro
 only head has four times the dimension. "square" gives each offer the square of its price too.
 """
 
-import argparse
-import statistics
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.multi_head.two_answers import D_MODEL, TASKS, Setting, train_two_answers
-from measure.records import write_results
+from measure.experiments import Run, command_line, grid
 
 
 def settings() -> list[Setting]:
@@ -29,30 +28,35 @@ def settings() -> list[Setting]:
     return [*found, wide, Setting("extremes", 1, True, square=True)]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    arguments = parser.parse_args()
+SETTINGS = {setting.name: setting for setting in settings()}
+
+
+def run(setting: str, seed: int) -> dict[str, Any]:
     torch.set_num_threads(1)
+    return train_two_answers(SETTINGS[setting], seed)
+
+
+def record(runs: list[Run]) -> dict[str, Any]:
+    """For each setting its fields, and what was measured as lists, one number for each seed."""
     rows = []
-    for setting in settings():
-        runs = [train_two_answers(setting, seed) for seed in arguments.seeds]
-        both = [one["both"] for one in runs]
-        each = [sorted(one["each"]) for one in runs]
+    for name, setting in SETTINGS.items():
+        of_seeds = [one for one in runs if one["setting"] == name]
+        each = [sorted(one["each"]) for one in of_seeds]
         rows.append(
-            setting._asdict()
-            | {
-                "parameters": runs[0]["parameters"],
-                "both": both,
+            {
+                **setting._asdict(),
+                "parameters": of_seeds[0]["parameters"],
+                "both": [one["both"] for one in of_seeds],
                 "worse": [low for low, _ in each],
                 "better": [high for _, high in each],
             }
         )
-        print(f"{setting.name}: both {both}, mean {statistics.mean(both):.3f}")
-        print(
-            f"    the worse answer {rows[-1]['worse']}, the better {rows[-1]['better']}", flush=True
-        )
-    write_results("head_cost", {"seeds": arguments.seeds, "settings": rows})
+    return {"seeds": list(dict.fromkeys(one["seed"] for one in runs)), "settings": rows}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    over = {"setting": SETTINGS, "seed": range(5)}
+    grid(run, command_line(__file__, __doc__, over, arguments), record)
 
 
 if __name__ == "__main__":

@@ -15,16 +15,16 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.multi_head.ablation import ablated, head_codes, layer_codes
 from lib.attention import attention_maps
 from lib.data import PAD, Batch, Pair, Vocabulary, make_batch
 from lib.transformer import Transformer
+from measure.experiments import command_line
 from measure.records import write_results
 from tasks.translation import translation_pairs
 from train.checkpoints import load_published
@@ -143,27 +143,22 @@ def in_each_others_place(model: Transformer, batch: Batch) -> dict[str, dict[str
     return found
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
+    given = command_line(__file__, __doc__, arguments=arguments)
     torch.set_num_threads(1)
     model, *vocabs = load_published()
     model.eval()
     test = translation_pairs()[1]
     counts = [count_items(pair) for pair in test]
     batch = make_batch(test, *vocabs)
-    exact = by_items(model, batch, counts)
     three = [pair for pair, n in zip(test, counts, strict=True) if n == MOST]
-    looks = where_items_look(model, three, vocabs)
-    results: dict[str, Any] = {
+    results = {
         "sentences": {str(n): counts.count(n) for n in sorted(set(counts))},
-        "exact_by_items": exact,
-        "where_items_look": looks,
+        "exact_by_items": by_items(model, batch, counts),
+        "where_items_look": where_items_look(model, three, vocabs),
         "in_each_others_place": in_each_others_place(model, batch),
     }
-    for head, row in exact.items():
-        print(head or "all", row, looks.get(head, ""))
-    for pair, row in results["in_each_others_place"].items():
-        print(pair, row)
-    write_results("head_roles", results)
+    write_results(given.path, results)
 
 
 if __name__ == "__main__":

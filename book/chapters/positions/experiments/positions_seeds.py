@@ -14,22 +14,22 @@ and its offsets clipped at 63: those of all pairs, of the slow ones, of the fast
 the chapter's conclusions are asserted for every seed.
 """
 
-import argparse
 import sys
-import time
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.positions.controls import TABLES, clipped_offsets, freeze_slow_pairs, make_table
 from lib.masks import causal_mask, window_mask
 from lib.notebook import seed_everything
 from lib.positions import SCHEMES
 from lib.transformer import Config, LanguageModel
-from measure.records import write_results
+from measure.experiments import Run, command_line, grid
 from tasks.characters import (
     character_vocabulary,
     loss_by_position,
@@ -95,38 +95,41 @@ def conclude(models: dict[str, list[Row]]) -> None:
         assert end["alibi"] < inside["alibi"] + 0.1, "ALiBi stays flat"
         assert inside["shuffled"] > inside["sinusoidal"] + 0.2, "regular rows help inside"
         assert min(inside[s] for s in SCHEMES) == inside["rotary"], "rotary is best inside"
-    print("every conclusion holds on each seed")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--steps", type=int, default=500)
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    given = parser.parse_args()
+@cache
+def data() -> tuple[int, torch.Tensor, torch.Tensor]:
+    """The size of the vocabulary, the text to train on and the held-out one."""
     vocabulary = character_vocabulary()
     text, held_out = (torch.tensor(vocabulary.encode(list(t))) for t in python_topics())
+    return len(vocabulary), text, held_out
+
+
+def run(model: str, seed: int, steps: int) -> Row:
+    n_characters, text, held_out = data()
+    seed_everything(seed)
+    net = make_model(model, n_characters)
+    losses = train_on_text(net, text, steps, LR, length=LENGTH, seed=seed)
+    return {"training": round(sum(losses[-50:]) / 50, 4), **measure(model, net, held_out)}
+
+
+def record(runs: list[Run], steps: int) -> dict[str, Any]:
+    """For each model one row for each seed."""
     models: dict[str, list[Row]] = {}
-    for name in given.models:
-        models[name] = []
-        for seed in given.seeds:
-            seed_everything(seed)
-            model = make_model(name, len(vocabulary))
-            start = time.process_time()
-            losses = train_on_text(model, text, given.steps, LR, length=LENGTH, seed=seed)
-            seconds = time.process_time() - start
-            row = {"training": round(sum(losses[-50:]) / 50, 4), **measure(name, model, held_out)}
-            models[name].append(row)
-            print(f"{name}, seed {seed}, {seconds:.0f} s", row, flush=True)
-    record = {
-        "seeds": given.seeds,
-        "steps": given.steps,
-        "trained length": LENGTH,
-        "models": models,
-    }
-    write_results(Path(__file__).stem, record)
-    if set(given.models) == set(MODELS):
-        conclude(models)
+    for one in runs:
+        row = {name: x for name, x in one.items() if name not in ("model", "seed")}
+        models.setdefault(one["model"], []).append(row)
+    seeds = list(dict.fromkeys(one["seed"] for one in runs))
+    return {"seeds": seeds, "steps": steps, "trained length": LENGTH, "models": models}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    over = {"model": MODELS, "seed": (0, 1, 2)}
+    given = command_line(__file__, __doc__, over, arguments, steps=500)
+    steps = given.options.steps
+    recorded = grid(partial(run, steps=steps), given, partial(record, steps=steps))
+    if recorded:
+        conclude(recorded["models"])
 
 
 if __name__ == "__main__":

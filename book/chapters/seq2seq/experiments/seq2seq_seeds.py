@@ -3,17 +3,17 @@
     python experiments/seq2seq_seeds.py [--seeds 0 1 2] [--lr 2e-3] [--steps 1250 750]
 
 The chapters train one seed each, with the settings below. Steps are fixed, so that a run can be
-repeated; the seconds are printed to show that both models got about the same.
+repeated; the seconds, of the processor and for training alone, show that both models got about the
+same. The others are shares of held-out sentences translated exactly.
 """
 
-import argparse
 import sys
 import time
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
-import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from lib.data import Pair, Vocabulary, endless
 from lib.decoding import translate
@@ -21,60 +21,51 @@ from lib.metrics import accuracy_by_length
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 from lib.training import train
+from measure.experiments import command_line, grid
 from tasks.translation import translation_pairs
 
 MODELS = {"last state only": Seq2Seq, "attention": AttentionSeq2Seq}
-STEPS = (1250, 750)
-LR = 2e-3
 BATCH_SIZE = 64
 EDGES = (1, 5, 10, 15, 20, 35)
 LONG = 11  # a source of so many tokens is a long one
 
 
-def run(
-    model_class: type[torch.nn.Module],
-    seed: int,
-    steps: int,
-    lr: float,
-    data: tuple[list[Pair], list[Pair]],
-) -> tuple[float, dict[str, float]]:
-    """Train one model; return the processor's seconds and the accuracy in each class of length."""
-    training, test = data
-    source_vocab = Vocabulary.from_sentences(pair.source for pair in training)
-    target_vocab = Vocabulary.from_sentences(pair.target for pair in training)
+@cache
+def data() -> tuple[list[Pair], list[Pair]]:
+    return translation_pairs()
+
+
+def run(model: str, seed: int, steps: dict[str, int], lr: float) -> dict[str, Any]:
+    """Train one model and measure it, all in all and in each class of length."""
+    training, test = data()
+    vocabs = [Vocabulary.from_sentences(pair[side] for pair in training) for side in (0, 1)]
     seed_everything(seed)
-    model = model_class(len(source_vocab), len(target_vocab), d_embed=64, d_hidden=128)
-    stream = endless(training, source_vocab, target_vocab, BATCH_SIZE, seed=seed)
+    net = MODELS[model](*map(len, vocabs), d_embed=64, d_hidden=128)
+    stream = endless(training, *vocabs, BATCH_SIZE, seed=seed)
     start = time.process_time()
-    train(model, stream, steps, lr)
+    train(net, stream, steps[model], lr)
     seconds = time.process_time() - start
-    said = translate(model, test, source_vocab, target_vocab)
+    said = translate(net, test, *vocabs)
     right = [tuple(s) == pair.target for s, pair in zip(said, test, strict=True)]
     long = [ok for ok, pair in zip(right, test, strict=True) if len(pair.source) >= LONG]
     shares = {"all": sum(right) / len(right), f"{LONG} and more": sum(long) / len(long)}
     for b in accuracy_by_length(said, test, EDGES):
         shares[f"{b.shortest} to {b.longest}"] = b.accuracy
-    return seconds, shares
+    rounded = {name: round(value, 4) for name, value in shares.items()}
+    return {"steps": steps[model], "seconds": round(seconds, 1), **rounded}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--lr", type=float, default=LR)
-    parser.add_argument("--steps", type=int, nargs=2, default=STEPS)
-    arguments = parser.parse_args()
-    data = translation_pairs()
-    header = None
-    for (name, model_class), steps in zip(MODELS.items(), arguments.steps, strict=True):
-        for seed in arguments.seeds:
-            seconds, shares = run(model_class, seed, steps, arguments.lr, data)
-            if header is None:
-                header = ["model", "seed", "steps", "lr", "seconds", *shares]
-                print("| " + " | ".join(header) + " |")
-                print("|" + " --- |" * len(header))
-            figures = [f"{share:.3f}" for share in shares.values()]
-            row = [name, seed, steps, f"{arguments.lr:g}", f"{seconds:.1f}", *figures]
-            print("| " + " | ".join(map(str, row)) + " |", flush=True)
+def main(arguments: list[str] | None = None) -> None:
+    over = {"model": MODELS, "seed": (0, 1, 2)}
+    given = command_line(__file__, __doc__, over, arguments, lr=2e-3, steps=[1250, 750])
+    lr, steps = given.options.lr, dict(zip(MODELS, given.options.steps, strict=True))
+    settings = {"lr": lr, "batch_size": BATCH_SIZE, "d_embed": 64, "d_hidden": 128}
+    grid(
+        partial(run, steps=steps, lr=lr),
+        given,
+        lambda runs: {"settings": settings, "runs": runs},
+        keeps_runs=True,
+    )
 
 
 if __name__ == "__main__":

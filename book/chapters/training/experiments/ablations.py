@@ -1,6 +1,7 @@
 """Chapter 11 on several seeds: its ablations, and its full run under five schedules.
 
-    python experiments/ablations.py [--seeds 0 1 2] [--only NAME ...] [--full]
+    python experiments/ablations.py [--seeds 0 1 2] [--only NAME ...]
+    python experiments/ablations.py --full
 
 The set-up is taken from the chapter itself: this script runs its cells "imports", "task",
 "ablation" and "runs" and then calls `ablation` for each seed, so the two cannot differ. With
@@ -10,12 +11,14 @@ schedules. One core; seconds are the processor's. A run of all settings is recor
 setting the held-out loss and the accuracy (exact match), one number for each seed.
 """
 
-import argparse
 import sys
-import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 import nbformat
 
@@ -25,9 +28,9 @@ from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, paper_schedule, train, validation_loss, warm_up
 from lib.transformer import Transformer
-from measure.records import write_results
+from measure.experiments import Run, command_line, grid
 
-CHAPTER = Path(__file__).resolve().parent.parent / "book" / "11_training.ipynb"
+[CHAPTER] = Path(__file__).parents[3].glob("*_training.ipynb")
 CELLS = ("imports", "task", "ablation", "runs")
 STEPS, LR, WARMUP = 1500, 4e-3, 150
 FULL = {
@@ -39,51 +42,57 @@ FULL = {
 }
 
 
-def chapter(cells: tuple[str, ...]) -> dict:
+@cache
+def book() -> dict[str, Any]:
     """What the chapter's cells define."""
     found = {cell.id: cell.source for cell in nbformat.read(CHAPTER, as_version=4).cells}
-    namespace: dict = {"__name__": "chapter"}
-    for name in cells:
+    namespace: dict[str, Any] = {"__name__": "chapter"}
+    for name in CELLS:
         exec(found[name], namespace)
     return namespace
 
 
-def full_run(book: dict, lr: float, schedule, seed: int) -> tuple[float, float]:
+def full_run(schedule: str, seed: int) -> dict[str, float]:
+    """Train the chapter's main model under one of the schedules."""
+    defined, (lr, rate) = book(), FULL[schedule]
+    vocabularies, test = defined["vocabularies"], defined["test"]
     seed_everything(seed)
-    model = Transformer(book["config"])
-    stream = BatchStream(book["training"], *book["vocabularies"], batch_size=32, seed=seed)
-    train(model, stream, STEPS, lr, schedule=schedule)
-    test = book["test"]
-    said = translate(model, test, *book["vocabularies"])
-    loss = validation_loss(model, [make_batch(test, *book["vocabularies"])])
-    return loss, exact_match(said, [pair.target for pair in test])
+    model = Transformer(defined["config"])
+    stream = BatchStream(defined["training"], *vocabularies, batch_size=32, seed=seed)
+    train(model, stream, STEPS, lr, schedule=rate)
+    said = translate(model, test, *vocabularies)
+    loss = validation_loss(model, [make_batch(test, *vocabularies)])
+    return figures(loss, exact_match(said, [pair.target for pair in test]))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--only", nargs="+")
-    parser.add_argument("--full", action="store_true")
-    given = parser.parse_args()
-    book = chapter(CELLS[:2] if given.full else CELLS)
-    table = FULL if given.full else book["runs"]
-    print("| run | seed | s | validation loss | exact match |")
-    print("| --- | --- | --- | --- | --- |")
+def short_run(setting: str, seed: int) -> dict[str, float]:
+    """One of the chapter's own ablations."""
+    return figures(*book()["ablation"](**book()["runs"][setting], seed=seed))
+
+
+def figures(loss: float, accuracy: float) -> dict[str, float]:
+    return {"loss": round(loss, 4), "accuracy": round(accuracy, 4)}
+
+
+def by_setting(runs: list[Run]) -> dict[str, dict[str, list[float]]]:
+    """For each setting the loss and the accuracy, one number for each seed."""
     found: dict[str, dict[str, list[float]]] = {}
-    for name in given.only or table:
-        found[name] = {"loss": [], "accuracy": []}
-        for seed in given.seeds:
-            start = time.process_time()
-            if given.full:
-                loss, accuracy = full_run(book, *table[name], seed)
-            else:
-                loss, accuracy = book["ablation"](**table[name], seed=seed)
-            seconds = time.process_time() - start
-            print(f"| {name} | {seed} | {seconds:.1f} | {loss:.4f} | {accuracy:.4f} |", flush=True)
-            found[name]["loss"].append(round(loss, 4))
-            found[name]["accuracy"].append(round(accuracy, 4))
-    if not given.only:
-        write_results("ablations_full" if given.full else "ablations", found)
+    for one in runs:
+        columns = found.setdefault(one.get("setting", one.get("schedule")), {})
+        for name in ("loss", "accuracy"):
+            columns.setdefault(name, []).append(one[name])
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    full = "--full" in arguments
+    run: Callable[..., dict[str, float]] = full_run if full else short_run
+    over = {"schedule": FULL} if full else {"setting": book()["runs"]}
+    rest = [one for one in arguments if one != "--full"]
+    given = command_line(__file__, __doc__, {**over, "seed": (0, 1, 2)}, rest)
+    path = given.path.with_stem("ablations_full") if full else given.path
+    grid(run, replace(given, path=path), by_setting)
 
 
 if __name__ == "__main__":

@@ -15,24 +15,23 @@ probability of both together at the token where they part, and the likelier one'
 the mean over the sources of the larger probability, divided by the sum of the two.
 """
 
-import argparse
 import random
 import sys
-import time
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from lib.data import PAD, Pair, Vocabulary, endless, make_batch
 from lib.decoding import translate
 from lib.notebook import seed_everything
 from lib.training import cosine, label_smoothed_loss, teacher_forcing, token_loss, train
 from lib.transformer import Config, Transformer
-from measure.records import write_results
+from measure.experiments import Run, command_line, grid
 from tasks.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0}
@@ -93,45 +92,63 @@ def measure(
     return {name: round(x, 4) for name, x in figures.items()}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--steps", type=int, default=800)
-    given = parser.parse_args()
-    tasks: dict[str, dict[str, list[dict[str, float]]]] = {}
-    sources: dict[str, list[int]] = {}
-    for task in TASKS:
-        rows = answers(task)
-        rng = random.Random(0)
-        pairs = [rng.choice(row) for row in rows]
-        training, drawn, test = pairs[:-N_TEST], pairs[-N_TEST:], rows[-N_TEST:]
-        sources[task] = [len(training), sum(len(row) == 2 for row in rows[:-N_TEST])]
-        every = [pair for row in rows[:-N_TEST] for pair in row]
-        vocab = Vocabulary.from_sentences(side for pair in every for side in pair)
-        config = Config(len(vocab), norm="pre", positions="rotary", **SIZES)
-        tasks[task] = {}
-        for smoothing in (0.0, 0.1):
-            found = tasks[task][f"smoothing {smoothing}"] = []
-            for seed in given.seeds:
-                seed_everything(seed)
-                model = Transformer(config)
-                stream = endless(training, vocab, vocab, BATCH_SIZE, seed=seed)
-                criterion = partial(label_smoothed_loss, smoothing=smoothing)
-                loss = partial(teacher_forcing, criterion=criterion)
-                start = time.process_time()
-                schedule = cosine(given.steps, WARMUP)
-                train(model, stream, given.steps, LR, schedule=schedule, loss=loss)
-                seconds = time.process_time() - start
-                found.append(measure(model, test, drawn, vocab))
-                print(task, smoothing, seed, f"{seconds:.0f} s", found[-1], flush=True)
-    record = {
-        "seeds": given.seeds,
-        "steps": given.steps,
+class Data(NamedTuple):
+    """What a task trains and tests on; `test` has all right answers, `drawn` the one that counts.
+
+    sources  how many there are to train on, and how many of them have two answers
+    """
+
+    training: list[Pair]
+    drawn: list[Pair]
+    test: list[list[Pair]]
+    vocab: Vocabulary
+    sources: list[int]
+
+
+@cache
+def data(task: str) -> Data:
+    rows = answers(task)
+    rng = random.Random(0)
+    pairs = [rng.choice(row) for row in rows]
+    every = [pair for row in rows[:-N_TEST] for pair in row]
+    vocab = Vocabulary.from_sentences(side for pair in every for side in pair)
+    sources = [len(pairs) - N_TEST, sum(len(row) == 2 for row in rows[:-N_TEST])]
+    return Data(pairs[:-N_TEST], pairs[-N_TEST:], rows[-N_TEST:], vocab, sources)
+
+
+def run(task: str, smoothing: float, seed: int, steps: int) -> dict[str, float]:
+    training, drawn, test, vocab, _ = data(task)
+    seed_everything(seed)
+    model = Transformer(Config(len(vocab), norm="pre", positions="rotary", **SIZES))
+    stream = endless(training, vocab, vocab, BATCH_SIZE, seed=seed)
+    criterion = partial(label_smoothed_loss, smoothing=smoothing)
+    loss = partial(teacher_forcing, criterion=criterion)
+    train(model, stream, steps, LR, schedule=cosine(steps, WARMUP), loss=loss)
+    return measure(model, test, drawn, vocab)
+
+
+def record(runs: list[Run], steps: int) -> dict[str, Any]:
+    """For each task and smoothing one row of figures for each seed."""
+    tasks: dict[str, dict[str, list[Run]]] = {}
+    for one in runs:
+        rows = tasks.setdefault(one["task"], {}).setdefault(f"smoothing {one['smoothing']}", [])
+        rows.append({k: v for k, v in one.items() if k not in ("task", "smoothing", "seed")})
+    return {
+        "seeds": list(dict.fromkeys(one["seed"] for one in runs)),
+        "steps": steps,
         "test sentences": N_TEST,
-        "training sources, and how many have two answers": sources,
+        "training sources, and how many have two answers": {
+            task: data(task).sources for task in TASKS
+        },
         "tasks": tasks,
     }
-    write_results(Path(__file__).stem, record)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    over = {"task": TASKS, "smoothing": (0.0, 0.1), "seed": (0, 1, 2)}
+    given = command_line(__file__, __doc__, over, arguments, steps=800)
+    steps = given.options.steps
+    grid(partial(run, steps=steps), given, partial(record, steps=steps))
 
 
 if __name__ == "__main__":

@@ -1,72 +1,71 @@
 """The Transformer on the book's translation task: exact match after a number of steps, by seed.
 
-    python experiments/transformer_task.py [--seeds 0 1 2] [--steps 1500] [--positions rotary] ...
+    python experiments/transformer_task.py [--seeds 0 1 2] [--only rotary] [--steps 1500] ...
 
 One core. Steps are fixed, so that a run can be repeated; the seconds are the processor's.
 """
 
-import argparse
 import sys
 import time
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from lib.data import Vocabulary, endless
+from lib.data import Pair, Vocabulary, endless
 from lib.decoding import translate
 from lib.metrics import accuracy_by_length, exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, train
 from lib.transformer import Config, Transformer
+from measure.experiments import command_line, grid
 from tasks.translation import translation_pairs
 
+POSITIONS = ("rotary", "sinusoidal", "alibi", "learned")
+SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128}
 BATCH_SIZE = 32
 EDGES = (1, 5, 10, 15, 20, 25, 40)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--lr", type=float, default=4e-3)
-    parser.add_argument("--warmup", type=int, default=0)
-    parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--positions", default="rotary")
-    parser.add_argument("--norm", default="pre")
-    parser.add_argument("--dropout", type=float, default=0.0)
-    parser.add_argument("--tied", action="store_true")
-    given = parser.parse_args()
+@cache
+def data() -> tuple[list[Pair], list[Pair]]:
+    return translation_pairs()
 
-    training, test = translation_pairs()
-    source_vocab = Vocabulary.from_sentences(pair.source for pair in training)
-    target_vocab = Vocabulary.from_sentences(pair.target for pair in training)
-    config = Config(
-        len(source_vocab),
-        len(target_vocab),
-        d_model=64,
-        n_heads=4,
-        d_ff=128,
-        n_layers=given.layers,
-        dropout=given.dropout,
-        norm=given.norm,
-        positions=given.positions,
-        tied=given.tied,
+
+def run(
+    positions: str, seed: int, steps: int, lr: float, warmup: int, **choices: Any
+) -> dict[str, Any]:
+    """Train one model; the share of held-out sentences that it translates exactly, by length."""
+    training, test = data()
+    vocabs = [Vocabulary.from_sentences(pair[side] for pair in training) for side in (0, 1)]
+    seed_everything(seed)
+    model = Transformer(Config(*map(len, vocabs), positions=positions, **SIZES, **choices))
+    stream = endless(training, *vocabs, BATCH_SIZE, seed=seed)
+    start = time.process_time()
+    train(model, stream, steps, lr, schedule=cosine(steps, warmup))
+    seconds = time.process_time() - start
+    said = translate(model, test, *vocabs)
+    by_length = accuracy_by_length(said, test, EDGES)
+    return {
+        "seconds": round(seconds, 1),
+        "exact": round(exact_match(said, [pair.target for pair in test]), 4),
+        "by_length": {f"{b.shortest} to {b.longest}": round(b.accuracy, 4) for b in by_length},
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    over = {"positions": POSITIONS, "seed": (0, 1, 2)}
+    choices = {"n_layers": 2, "norm": "pre", "dropout": 0.0, "tied": False}
+    options = {"steps": 1500, "lr": 4e-3, "warmup": 0, **choices}
+    given = command_line(__file__, __doc__, over, arguments, **options)
+    settings = {**vars(given.options), **SIZES, "batch_size": BATCH_SIZE}
+    grid(
+        partial(run, **vars(given.options)),
+        given,
+        lambda runs: {"settings": settings, "runs": runs},
+        keeps_runs=True,
     )
-    print(config)
-    for seed in given.seeds:
-        seed_everything(seed)
-        model = Transformer(config)
-        stream = endless(training, source_vocab, target_vocab, BATCH_SIZE, seed=seed)
-        start = time.process_time()
-        train(model, stream, given.steps, given.lr, schedule=cosine(given.steps, given.warmup))
-        seconds = time.process_time() - start
-        said = translate(model, test, source_vocab, target_vocab)
-        share = exact_match(said, [pair.target for pair in test])
-        by_length = [
-            f"{b.shortest}-{b.longest}: {b.accuracy:.3f}"
-            for b in accuracy_by_length(said, test, EDGES)
-        ]
-        print(f"seed {seed}: {seconds:.1f} s, exact match {share:.4f};", ", ".join(by_length))
 
 
 if __name__ == "__main__":

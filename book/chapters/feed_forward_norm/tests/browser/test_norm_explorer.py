@@ -54,7 +54,12 @@ def by_torch(got: dict, width: int, state: dict) -> tuple[list[float], list[floa
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize(
-    ("n_layers", "scale", "width", "seed"), [(24, 0.7, 32, 0), (7, 1.4, 8, 11), (3, 0.25, 64, 5)]
+    ("n_layers", "scale", "width", "seed"),
+    [
+        pytest.param(24, 0.7, 32, 0, marks=pytest.mark.slow),
+        (7, 1.4, 8, 11),
+        (3, 0.25, 64, 5),
+    ],
 )
 def test_profiles_are_those_of_autograd(functions, norm, residual, n_layers, scale, width, seed):
     state = {"n_layers": n_layers, "norm": norm, "residual": residual, "scale": scale}
@@ -81,7 +86,9 @@ def test_products_agree_with_torch(functions):
     torch.testing.assert_close(back.reshape(3, 5), y.reshape(3, 7) @ w.reshape(5, 7).T)
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.0, 1.4])
+@pytest.mark.parametrize(
+    "scale", [0.5, *(pytest.param(s, marks=pytest.mark.slow) for s in (1.0, 1.4))]
+)
 @pytest.mark.parametrize("norm", NORMS)
 def test_typical_sizes_are_those_of_many_draws(functions, norm, scale):
     """What readers without scripts see: an expectation, which a mean over draws comes near."""

@@ -13,6 +13,7 @@ from chapters.masking.mask_builder import MaskBuilder
 from lib.attention import attention_weights
 from lib.masks import causal_mask, padding_mask
 from measure.observed import influence
+from tests.gate import each_look
 
 pytestmark = pytest.mark.browser
 # Distinct sizes and rules of every kind; the last two have rows without any key.
@@ -103,13 +104,14 @@ def test_zero_pattern_of_cross_attention_is_that_of_autograd(stage, name):
     expect(page.locator(".mb-line", has_text="More layers change nothing")).to_be_visible()
 
 
-def test_random_clicks_agree_with_autograd(stage):
+@pytest.mark.parametrize("clicks", [8, pytest.param(40, marks=pytest.mark.slow)])
+def test_random_clicks_agree_with_autograd(stage, clicks):
     """Whatever is clicked: the matrix, the code and the zero pattern stay true."""
     page = stage.show(MaskBuilder(6, causal=True))
     expected = causal_mask(6)
     choose = random.Random(0)
     grid = page.get_by_role("grid")
-    for _ in range(40):
+    for _ in range(clicks):
         i, j = choose.randrange(6), choose.randrange(6)
         grid.locator("tbody tr").nth(i).locator("td").nth(j).click()
         expected[i, j] = ~expected[i, j]
@@ -266,7 +268,7 @@ def test_window_reaches_further_with_each_layer(stage):
     assert all(all(row) for row in felt(page))
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 @pytest.mark.parametrize("name", ["all", "cross each"])
 def test_largest_fits_a_phone(stage, theme, name):
     start = {"n_queries": 12, "radius": 1, "n_layers": 3} if name == "all" else STARTS[name]
@@ -367,8 +369,7 @@ def test_small_and_large_change_places(stage):
     assert mask_of(page) == causal_mask(12).tolist()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1200])
+@each_look
 def test_largest_is_accessible_and_fits(stage, theme, width):
     page = stage.show(MaskBuilder(64, lengths=57, radius=9), theme=theme, width=width)
     assert stage.violations(page) == []

@@ -11,6 +11,7 @@ from chapters.self_attention.self_attention_explorer import SelfAttentionExplore
 from lib.attention import attention_weights, scaled_dot_product_attention
 from lib.masks import causal_mask
 from lib.positions import sinusoidal_table
+from tests.gate import each_look
 
 pytestmark = pytest.mark.browser
 WORDS = {
@@ -394,8 +395,7 @@ def test_sizes_change_in_the_page_and_the_sentence_comes_back(stage):
     assert_shown(page, "red fox runs")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1200])
+@each_look
 def test_largest_is_accessible_and_fits(stage, theme, width):
     widget = SelfAttentionExplorer(WORDS, "red", random=(64, 512), causal=True)
     page = stage.show(widget, theme=theme, width=width)
