@@ -6,11 +6,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 HTML := _build/html
 PORT ?= 8000
-WORKERS ?= 2
-# Threads of torch in each worker: two workers of one thread fill two cores.
+# A worker for each core, with one thread of torch each: so all cores are busy.
+WORKERS ?= $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 THREADS ?= 1
-# Which unit tests; `make portable` leaves those out that kill processes and read no number.
-UNIT ?= not colab
+# What is marked slow is left out; `make test-all` runs everything, and so does `make unit SLOW=`.
+SLOW ?= and not slow
 PYTEST := $(BIN)/python -m pytest
 NOTEBOOKS := $(sort $(wildcard book/[0-9]*.ipynb))
 
@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # settings would be drawn into the figures.
 export MPLCONFIGDIR = $(abspath $(VENV))/matplotlib
 
-.PHONY: help book pdf epub release serve reader lab test lint format hooks gpu unit notebooks site answers portable colab setup setup-test engine \
+.PHONY: help book pdf epub release serve reader lab test test-all check lint format hooks gpu unit notebooks site answers portable colab setup setup-test engine \
   setup-python lock audit chapter form house refresh checkpoint train bench weigh engines trust clean
 
 help: ## list the tasks
@@ -47,6 +47,12 @@ $(VENV)/test.stamp: $(patsubst %,$(LOCKS)/%.txt,book pdf test cpu cuda) | $(BIN)
 
 $(VENV)/browser.stamp: $(VENV)/test.stamp scripts/install_browser.sh
 	@bash scripts/install_browser.sh $(BIN)/python
+	@touch $@
+
+# What checks the scripts. Node is the one thing here that pip cannot install.
+$(VENV)/js.stamp: requirements/js/package-lock.json requirements/js/.npmrc | $(BIN)/python
+	@command -v npm > /dev/null || { echo "make lint checks the scripts with node 20.19 or newer: install it (Debian's packages nodejs and npm)"; exit 1; }
+	cd requirements/js && npm ci --ignore-scripts --no-progress --loglevel=error
 	@touch $@
 
 $(VENV)/pdf.stamp: $(LOCKS)/book.txt $(LOCKS)/pdf.txt scripts/install_browser.sh | $(BIN)/python
@@ -121,32 +127,37 @@ release: pdf epub ## put a release together in _build/release: pages, PDF, EPUB,
 
 # --- tests ------------------------------------------------------------------------------------
 
-test: setup-test lint unit notebooks site ## everything CI checks
+test: setup-test lint unit notebooks site ## what CI checks: all but the tests that are marked slow
 
-lint: $(VENV)/test.stamp ## style, types, spelling, workflow files: what .pre-commit-config.yaml lists
+test-all: SLOW :=
+test-all: test ## every test, as each night and before a release (about three quarters of an hour)
+
+check: setup-test ## all of one chapter, in two or three minutes: make check CHAPTER=multi_head
+	@PYTHONPATH=book:. $(BIN)/python -m scripts.check_chapter $(CHAPTER)
+
+lint: $(VENV)/test.stamp $(VENV)/js.stamp ## style, types, spelling, workflow files: what .pre-commit-config.yaml lists
 	$(BIN)/pre-commit run --all-files
 
 format: $(VENV)/test.stamp ## put the code in form, and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-hooks: $(VENV)/test.stamp ## let git run the same checks before each commit
+hooks: $(VENV)/test.stamp $(VENV)/js.stamp ## let git run the same checks before each commit
 	$(BIN)/pre-commit install
 
 unit notebooks: export OMP_NUM_THREADS = $(THREADS)
 
 unit: $(VENV)/test.stamp .venv-tools/tools.stamp
-	$(PYTEST) tests --ignore=tests/browser -m "$(UNIT)" -n $(WORKERS) --dist worksteal
+	$(PYTEST) tests book/chapters --ignore=tests/browser --ignore-glob="*/tests/browser" \
+	  -m "not colab $(SLOW)" -n $(WORKERS) --dist worksteal
 
 notebooks: $(VENV)/test.stamp
-	$(PYTEST) --nbval --nbval-current-env --nbval-sanitize-with tests/notebooks/nbval.cfg --nbval-cell-timeout=300 \
-	  --timeout=600 -n $(WORKERS) --dist loadfile -o addopts= -o filterwarnings= $(NOTEBOOKS)
+	chapters=$$($(BIN)/python scripts/longest_first.py $(NOTEBOOKS)) && $(PYTEST) --nbval --nbval-current-env --nbval-sanitize-with tests/notebooks/nbval.cfg --nbval-cell-timeout=300 \
+	  --timeout=600 -n $(WORKERS) --dist loadfile --no-loadscope-reorder -o addopts= -o filterwarnings= \
+	  $$chapters
 
-# A browser waits for its turn on a busy machine: what fails beside other tests is tried once more,
-# alone. Both runs are in the log.
 site: setup-test book
-	$(PYTEST) tests/browser -n $(WORKERS) --dist worksteal || \
-	  { [ $$? = 1 ] && echo "Once more, alone:" && $(PYTEST) tests/browser --last-failed --last-failed-no-failures none -x; }
+	$(PYTEST) tests/browser book/chapters/*/tests/browser -m "not colab $(SLOW)" -n $(WORKERS) --dist worksteal
 
 answers: $(VENV)/test.stamp ## what the check of each exercise says of right and wrong answers
 	@PYTHONPATH=book $(BIN)/python -m tests.notebooks.test_exercises
@@ -156,7 +167,7 @@ portable: $(VENV)/test.stamp ## unit tests and notebooks on other instruction se
 
 gpu: setup-test ## the notebooks and the GPU tests on this machine's GPU
 	@$(BIN)/python -c "import sys, torch; torch.cuda.is_available() or sys.exit('expected a CUDA device, found none')"
-	$(PYTEST) tests -m gpu
+	$(PYTEST) -m gpu
 	$(MAKE) notebooks WORKERS=1
 
 colab: $(VENV)/test.stamp .venv-colab/colab.stamp ## every chapter alone in an empty folder, with Colab's versions
@@ -176,8 +187,8 @@ house: $(VENV)/test.stamp ## how big the library is, who uses it, what is import
 refresh: $(VENV)/test.stamp ## run chapters and store their outputs: make refresh CHAPTER=book/01_seq2seq.ipynb
 	$(BIN)/python scripts/refresh.py $(CHAPTER)
 
-checkpoint: $(VENV)/test.stamp ## train the model that comes with the book again (a minute)
-	$(BIN)/python scripts/make_checkpoint.py
+checkpoint: $(VENV)/test.stamp ## train the model that comes with the book again, and make again what depends on it (a quarter of an hour)
+	$(BIN)/python scripts/publish_model.py $(ARGS)
 
 # NPROC=2 trains in two processes; RESTARTS=3 starts them again, up to three times, if one is killed.
 TORCHRUN = -m torch.distributed.run --standalone --nproc-per-node=$(NPROC) --max-restarts=$(or $(RESTARTS),0)
@@ -195,7 +206,6 @@ bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and
 
 weigh: $(VENV)/browser.stamp book ## what each page costs its reader, and what axe-core finds
 	$(BIN)/python benchmarks/pages.py
-	$(BIN)/python benchmarks/pages.py --axe
 
 engines: book ## open every page in Firefox and WebKit, where they are installed
 	$(BIN)/python scripts/check_engines.py

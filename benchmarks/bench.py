@@ -1,22 +1,23 @@
 """The library beside its peers, as ratios within one process: `make bench`.
 
-    python benchmarks/bench.py [--cores 1] [--repeats 9] [--only training,forward,...]
+    python benchmarks/bench.py [--cores 1] [--repeats 9] [--groups training forward ...]
 
 All take turns, A B C A B C, on the same input; each is given as the median, over the turns, of its
-time divided by that of torch.nn (or of what the table names), with the quartiles of this ratio.
-Below 1 is faster. Peers that are not installed are named and left out.
+time divided by that of torch.nn (or of what is named "1.00"), with the quartiles of this ratio.
+Below 1 is faster. Peers that are not installed are named and left out. Recorded in
+results/bench.json, by the number of cores.
 These libraries do more for each call than ours does; the figures say what a reader pays, not who
 is better made.
 """
 
-import argparse
-import platform
+import json
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -28,7 +29,9 @@ import peers
 
 from chapters.complexity.layers import windowed_attention
 from lib.attention import attention_weights, scaled_dot_product_attention
+from measure.experiments import command_line
 from measure.observed import fit_power, peak_bytes
+from measure.records import write_results
 
 
 def timed(function: Callable[[], object]) -> float:
@@ -47,16 +50,16 @@ def measure(work: groups.Work, repeats: int) -> dict[str, list[float]]:
     return {name: [turn[name] for turn in turns] for name in work}
 
 
-def report(what: str, one: str, seconds: dict[str, list[float]]) -> None:
+def compared(one: str, seconds: dict[str, list[float]]) -> dict[str, Any]:
+    """Of each its time divided by that of `one`: the median over the turns, and the quartiles."""
     one = one if one in seconds else "lib"
-    print(f"\n**{what}** (1.00 = {one})\n")
-    print("| who | ratio | quartiles | ms |")
-    print("| --- | --- | --- | --- |")
+    rows: dict[str, Any] = {}
     for name, taken in seconds.items():
         ratios = [a / b for a, b in zip(taken, seconds[one], strict=True)]
-        low, _, high = statistics.quantiles(ratios, n=4)
-        ms = 1e3 * statistics.median(taken)
-        print(f"| {name} | {statistics.median(ratios):.2f} | {low:.2f} to {high:.2f} | {ms:.1f} |")
+        low, middle, high = (round(x, 3) for x in statistics.quantiles(ratios, n=4))
+        ms = round(1e3 * statistics.median(taken), 1)
+        rows[name] = {"ratio": middle, "quartiles": [low, high], "ms": ms}
+    return {"1.00": one, "rows": rows}
 
 
 def versions() -> str:
@@ -65,51 +68,45 @@ def versions() -> str:
     return ", ".join(f"{name.replace('_', '-')} {metadata.version(name)}" for name in names)
 
 
-def growth(rows: list[tuple[int, float]], what: str) -> None:
-    """Print the exponent with which seconds grow."""
-    fit = fit_power(*zip(*rows, strict=True))
-    print(f"{what}: seconds grow as n^{fit.exponent:.2f} ({fit.low:.2f} to {fit.high:.2f})")
-
-
-def memory(lengths: Sequence[int] = (256, 1024, 2048)) -> None:
-    """Print what attention holds at once, with the weights and fused."""
-    print("\n**memory of attention**, 8 heads, d_k 32, MiB at once\n")
-    print("| n | with weights | fused | windowed |\n| --- | --- | --- | --- |")
+def memory(lengths: Sequence[int] = (256, 1024, 2048)) -> dict[str, dict[str, float]]:
+    """MiB that attention holds at once by length, 8 heads of 32: with the weights, and fused."""
+    found = {}
     for n in lengths:
         qkv = torch.randn(3, 1, 8, n, 32).unbind()
-        held = (
-            peak_bytes(lambda q, k, v: attention_weights(q, k) @ v, *qkv),
-            peak_bytes(scaled_dot_product_attention, *qkv),
-            peak_bytes(lambda *x: windowed_attention(*x, 64), *qkv),
-        )
-        print(f"| {n} | " + " | ".join(f"{bytes_ / 2**20:.1f}" for bytes_ in held) + " |")
+        held = {
+            "with weights": lambda q, k, v: attention_weights(q, k) @ v,
+            "fused": scaled_dot_product_attention,
+            "windowed": lambda *x: windowed_attention(*x, 64),
+        }
+        found[str(n)] = {k: round(peak_bytes(f, *qkv) / 2**20, 1) for k, f in held.items()}
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--cores", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument(
-        "--only", default=",".join(groups.GROUPS), help="groups, with commas between"
-    )
-    given = parser.parse_args(arguments)
-    torch.set_num_threads(given.cores)
+    options = {"cores": 1, "repeats": 9, "groups": list(groups.GROUPS)}
+    given = command_line(__file__, __doc__, None, arguments, **options)
+    chosen = given.options
+    torch.set_num_threads(chosen.cores)
     torch.manual_seed(0)
-    print(f"{versions()}; {platform.machine()}, {given.cores} core(s)")
     for name in peers.missing():
         print(f"not installed, left out: {name} (`make bench` installs it)")
+    found: dict[str, Any] = {"versions": versions(), "work": {}}
     windows = []
-    for group in given.only.split(","):
+    for group in chosen.groups:
         for what, one, work in groups.GROUPS[group]():
-            seconds = measure(work, given.repeats)
-            report(what, one, seconds)
+            seconds = measure(work, chosen.repeats)
+            found["work"][what] = compared(one, seconds)
+            ratios = {k: row["ratio"] for k, row in found["work"][what]["rows"].items()}
+            print(f"{what}: {ratios}", flush=True)
             if group == "window":
                 windows.append((int(what.split()[-1]), statistics.median(seconds["windowed"])))
         if group == "attention":
-            memory()
+            found["MiB at once"] = memory()
     if windows:
-        print()
-        growth(windows, "windowed attention")
+        found["seconds of the window grow as n^"] = fit_power(*zip(*windows, strict=True))._asdict()
+    path = given.path
+    earlier = json.loads(path.read_text(encoding="utf-8"))["cores"] if path.exists() else {}
+    write_results(path, {"cores": earlier | {str(chosen.cores): found}})
 
 
 if __name__ == "__main__":

@@ -2,16 +2,15 @@
 
     python benchmarks/browser_forward.py [--rounds 10]
 
-The plain JavaScript of `parts/transformer.js` runs in Chromium, torch in this process on one
+The plain JavaScript of `transformer.js` runs in Chromium, torch in this process on one
 thread; both write the same 12 tokens greedily, with a cache of keys and values, in turns. One model
 is the published one, with a sentence of the test set; the other has d_model 128 and random weights.
 "first" is the very first run in a fresh page, before the browser has compiled the code for speed.
 "traced" keeps every map, length and guess, as the forward tracer does; "pressed" is the whole
 answer of the widget in chapter 10 to its button, from the press to the end of the layout that it
-forces. The goal for 12 tokens is 21 ms.
+forces. The goal for 12 tokens is 21 ms. Recorded in results/browser_forward.json.
 """
 
-import argparse
 import base64
 import os
 import shutil
@@ -20,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
@@ -33,10 +33,13 @@ from chapters.transformer.tracing import stages_of
 from lib.data import EOS, Pair, Vocabulary
 from lib.decoding import greedy
 from lib.transformer import Config, Transformer
+from measure.experiments import command_line
+from measure.records import write_results
 from tasks.translation import translation_pairs
 from tests.browser.fixtures import FLAGS
 from tests.paths import BOOK
 from train.checkpoints import load_published
+from widgets import joiner
 from widgets.packing import pack_model
 
 GOAL = 21
@@ -118,23 +121,23 @@ def open_page(browser: Browser, folder: Path, html: str) -> Page:
     page = browser.new_page(viewport={"width": 700, "height": 900})
     page.goto((folder / "page.html").as_uri())
     kit = widgets.widgets()["forward_tracer"]
-    source = (kit / "forward_tracer.js").read_text(encoding="utf-8")
-    shared = ", ".join(widgets.SHARED)
     page.add_script_tag(
-        content=f"window.own = (() => {{ const {{ {shared} }} = bookWidgets.shared; "
-        f"{widgets.parts_of(source, kit)}; return {{ transformer, tracing }}; }})();"
+        content=f"window.own = (() => {{ {joiner.join(kit / 'tracing.js')}"
+        "return { transformer: $transformer, tracing: $tracing }; })();"
     )
     return page
 
 
-def show(name: str, times: list[float], first: float | None = None) -> None:
+def summary(times: list[float], **others: float) -> dict[str, float]:
+    """The median, and the time within which 95 % of the runs end."""
     late = statistics.quantiles(times, n=20, method="inclusive")[-1]
-    begin = "" if first is None else f"{first:.1f}"
-    print(f"| {name} | {begin} | {statistics.median(times):.1f} | {late:.1f} |", flush=True)
+    return {"median": round(statistics.median(times), 2), "late": round(late, 2)} | others
 
 
-def measure(page: Page, model: Transformer, source: list[int], vocabs: list, rounds: int) -> float:
-    """Print the rows of one model; return the time within which 95 % of the page's runs end."""
+def measure(
+    page: Page, model: Transformer, source: list[int], vocabs: list, rounds: int
+) -> dict[str, Any]:
+    """The milliseconds of one model, in the page and in torch."""
     packed = pack_model(model, *vocabs)
     data = base64.b64encode(packed.data).decode()
     built = page.evaluate(BUILD, [packed.header, data, source, stages_of(2, True)])
@@ -147,18 +150,19 @@ def measure(page: Page, model: Transformer, source: list[int], vocabs: list, rou
         found["page"] += page.evaluate(RUN, ["greedy", RUNS])
         found["page, traced"] += page.evaluate(RUN, ["traced", RUNS])
         found["torch"] += torch_times(model, source)
-    size = f"d_model {model.config.d_model}, {len(packed.data) / 1000:,.0f} kB"
-    firsts = {"page": first, "torch": torch_first}
-    for name, times in found.items():
-        show(f"{size}: {name}", times, firsts.get(name))
-    print(f"| {size}: page, weights made ready once | {built:.1f} | | |")
-    return statistics.quantiles(found["page"], n=20, method="inclusive")[-1]
+    return {
+        "d_model": model.config.d_model,
+        "bytes": len(packed.data),
+        "weights made ready once": round(built, 2),
+        "page": summary(found["page"], first=round(first, 2)),
+        "page, traced": summary(found["page, traced"]),
+        "torch": summary(found["torch"], first=round(torch_first, 2)),
+    }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=10, help=f"of {RUNS} runs each")
-    rounds = parser.parse_args().rounds
+def main(arguments: list[str] | None = None) -> None:
+    given = command_line(__file__, __doc__, arguments=arguments, rounds=10)
+    rounds = given.options.rounds
     torch.set_num_threads(1)
     model, *vocabs = load_published()
     held_out = [pair.source for pair in translation_pairs()[1]]
@@ -167,9 +171,6 @@ def main() -> None:
     twelve = [(t, i) for t, i in ids if (s := by_torch(model, i))[-1] == EOS and len(s) == TOKENS]
     texts, source = [" ".join(text) for text, _ in twelve[:2]], twelve[0][1]
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    print(f"Source: {texts[0]} ({len(source) + 1} tokens with the end), written: {TOKENS} tokens.")
-    print("| model and what ran | first, ms | median, ms | 95 %, ms |")
-    print("| --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
         widgets.emit_assets(folder / "widgets")
@@ -177,21 +178,24 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         tracer = ForwardTracer.from_model(model, [Pair(("two",), ("?",))], *vocabs, stage=11)
         html = tracer._repr_mimebundle_()[0]["text/html"]
-        late = []
+        models: list[dict[str, Any]] = []
         for one in (model, random_model(source, vocabs)):
             page = open_page(browser, folder, html)
-            late.append(measure(page, one, source, vocabs, rounds))
+            models.append(measure(page, one, source, vocabs, rounds))
             if one is model:
                 page.get_by_label("Your own sentence").fill("two euros")
                 page.get_by_role("button", name="Load the model").click()
                 page.get_by_role("button", name="Translate", exact=True).wait_for()
-                show(
-                    "the widget of chapter 10, pressed", page.evaluate(PRESS, [texts, 10 * rounds])
-                )
+                pressed = page.evaluate(PRESS, [texts, 10 * rounds])
+                models[-1]["the widget, pressed"] = summary(pressed)
             page.close()
+        version = f"Chromium {browser.version}"
         browser.close()
-    slow = [f"{ms:.1f} ms" for ms in late if ms > GOAL]
-    print(f"Goal: 12 tokens within {GOAL} ms in 95 % of the runs: {', '.join(slow) or 'met'}.")
+    print(*models, sep="\n")
+    results = {"source": texts[0], "tokens": TOKENS, "browser": version, "milliseconds": models}
+    write_results(given.path, results)
+    if late := [m["d_model"] for m in models if m["page"]["late"] > GOAL]:
+        sys.exit(f"expected 12 tokens within {GOAL} ms in 95 % of the runs, not at d_model {late}")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from engine.replay import Replay
 from measure.experiments import command_line
 from measure.records import as_json, replace
 from tests.browser.fixtures import FLAGS
-from tests.browser.test_engine import BYTES, ENGINE, NAMES, engine_text
+from tests.browser.test_engine import BYTES, ENGINE, engine_text
 
 BARS = {"neighbours": 1.0, "translator": 2.0}  # of torch's time
 STEPS = {"neighbours": 20, "translator": 10}  # in a turn
@@ -153,7 +153,7 @@ def main(arguments: list[str] | None = None) -> None:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         page = browser.new_page()
         page.goto("about:blank")
-        page.evaluate(f"() => {{ {engine_text()}; Object.assign(window, {{ {NAMES} }}); }}")
+        page.evaluate(f"() => {{ {engine_text()} }}")
         page.evaluate(f"() => {{ window.bytesOf = {BYTES}; }}")
         rows = {name: measure(page, name, *given, rounds) for name, given in models.items()}
         browser.close()

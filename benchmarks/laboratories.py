@@ -24,9 +24,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
 from playwright.sync_api import Browser, sync_playwright
 
-from engine.text import FOLDER, SCRIPTS, kernels
+from engine.text import FOLDER, kernels
 from measure.experiments import Run, command_line, grid
 from tests.browser.fixtures import FLAGS
+from widgets import joiner
 
 PROBES = 80  # of a run, closer together at its start, as in worker.js
 LAST = 20  # steps whose mean loss counts
@@ -94,8 +95,8 @@ SETTINGS = (
 BY_TITLE = {setting.title: setting for setting in SETTINGS}
 RUN = """async ([wasm, task, settings, seed, probes]) => {
   const bytes = wasm && Uint8Array.from(atob(wasm), (c) => c.charCodeAt(0)).buffer;
-  const engine = await makeEngine({ wasm: bytes });
-  const run = trainer.makeRun({ engine, task, settings, seed });
+  const engine = await $tensors.makeEngine({ wasm: bytes });
+  const run = $trainer.makeRun({ engine, task, settings, seed });
   const due = new Set(Array.from({ length: probes + 1 }, (_, k) =>
     Math.round(run.steps * (k / probes) ** 1.5)));
   const losses = [];
@@ -127,8 +128,7 @@ def run(setting: str, seed: int, browser: Browser, wasm: str | None) -> dict[str
         return next(m["value"] for m in metrics if m["name"] == "ThreadTime")
 
     before = worked()
-    scripts = [FOLDER.parent / "math.js", *(FOLDER / f"{name}.js" for name in SCRIPTS[:-1])]
-    page.add_script_tag(content="".join(path.read_text(encoding="utf-8") for path in scripts))
+    page.add_script_tag(content=joiner.join(FOLDER / "trainer.js"))
     task = BY_TITLE[setting].task
     found = page.evaluate(RUN, [wasm, task, started(BY_TITLE[setting]), seed, PROBES])
     seconds = worked() - before

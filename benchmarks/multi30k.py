@@ -6,10 +6,9 @@ DIR holds the task's files, raw, as its authors publish them: train.de, train.en
 test_2016_flickr.* (plain or .gz). Called again, it goes on with a run that was stopped.
 Two scores for each decoder: BLEU on the lower-cased tokens that the model reads and writes, as
 tutorials count it; and sacreBLEU's own, of joined translations against the raw references, with
-both in lower case too.
+both in lower case too. Recorded in results/multi30k.json.
 """
 
-import argparse
 import gzip
 import re
 import sys
@@ -26,6 +25,8 @@ from lib.data import read_parallel
 from lib.decoding import translate
 from lib.metrics import bleu
 from lib.notebook import best_device
+from measure.experiments import command_line
+from measure.records import write_results
 from train.__main__ import main as train
 from train.checkpoints import load_model
 
@@ -62,26 +63,24 @@ def joined(words: Sequence[str]) -> str:
     return re.sub(r"(?<=\w) (['’-]) (?=\w)", r"\1", " ".join(words))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--out", type=Path, default=Path("runs/multi30k"))
-    parser.add_argument("--epochs", default="10")
-    given = parser.parse_args()
+def main(arguments: list[str] | None = None) -> int:
+    options = {"corpus": Path, "out": Path("runs/multi30k"), "epochs": 10}
+    experiment = command_line(__file__, __doc__, arguments=arguments, **options)
+    given = experiment.options
     if (given.out / "last.pt").exists():
         told = ["--resume"]
     else:
-        settings = OPTIONS | {"epochs": given.epochs, "data": given.folder}
+        settings = OPTIONS | {"epochs": given.epochs, "data": given.corpus}
         told = ["--share", *(f"--{name}={value}" for name, value in settings.items())]
     if failed := train([*told, "--out", str(given.out)]):
         return failed
     model, source_vocab, target_vocab = load_model(given.out / "best.safetensors", best_device())
     torch.set_num_threads(1)
-    files = [find(given.folder, f"test_2016_flickr.{side}") for side in ("de", "en")]
+    files = [find(given.corpus, f"test_2016_flickr.{side}") for side in ("de", "en")]
     pairs = read_parallel(*files, lowercase=True)
     references = [pair.target for pair in pairs]
     raw = lines(files[1])
-    print(f"{sum(p.numel() for p in model.parameters()):,} parameters, device {best_device()}")
+    decoders = {}
     for beam in (None, 4):
         start = time.process_time()
         said = translate(
@@ -91,9 +90,21 @@ def main() -> int:
         tokens = bleu(said, references)
         whole = sacrebleu.metrics.BLEU(lowercase=True, force=True)
         score = whole.corpus_score([joined(words) for words in said], [raw])
-        print(f"{'greedy' if beam is None else f'beam {beam}'}, {seconds:.0f} s of the processor")
-        print(f"  BLEU {tokens.score:.2f}  {tokens.signature}")
-        print(f"  BLEU {score.score:.2f}  {whole.get_signature()}")
+        decoders["greedy" if beam is None else f"beam {beam}"] = {
+            "seconds": round(seconds),
+            "tokens": {"bleu": round(tokens.score, 2), "signature": tokens.signature},
+            "joined": {"bleu": round(score.score, 2), "signature": str(whole.get_signature())},
+        }
+    results = {
+        "options": {
+            name: str(value) for name, value in (OPTIONS | {"epochs": given.epochs}).items()
+        },
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "device": str(best_device()),
+        "decoders": decoders,
+    }
+    print(results)
+    write_results(experiment.path, results)
     return 0
 
 

@@ -1,22 +1,24 @@
 """How long each widget takes to answer a move: milliseconds until its new picture is laid out.
 
-    python benchmarks/widgets.py [--rounds 5] [NAME ...]
+    python benchmarks/widgets.py [--rounds 5] [--only NAME ...]
 
 Measured in Chromium, in a page as the book publishes it: from the `input` event of a slider, or an
 arrow key on a point of a drawing, to the end of the layout that it forces; painting is left to the
 browser. Each slider moves over its whole range, first once unmeasured, each point back and forth. A
 widget stands at its largest size if one is named in `LARGEST`, else as in the tests. The goal is
 16 ms, one frame of a screen. "CPU ms" is the time that the page's main thread worked for a move, in
-the mean: unlike the others it does not count waiting for a processor that is busy elsewhere.
+the mean: unlike the others it does not count waiting for a processor that is busy elsewhere. It
+writes benchmarks/results/widgets.json.
 """
 
-import argparse
 import os
 import shutil
 import statistics
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
@@ -36,6 +38,7 @@ from chapters.positions.position_explorer import PositionExplorer
 from chapters.self_attention.self_attention_explorer import SelfAttentionExplorer
 from chapters.training.learning_rate import LearningRateExplorer
 from chapters.transformer.forward_tracer import ForwardTracer
+from measure.experiments import command_line, grid
 from tests.paths import BOOK
 from tests.widget_samples import SAMPLES, traced
 from widgets.base import BookWidget
@@ -157,30 +160,37 @@ def measure(
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", default=sorted(SAMPLES))
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
+def run(widget: str, page: Page, folder: Path, rounds: int) -> dict[str, dict[str, Any]]:
+    controls = {}
+    build = LARGEST.get(widget, SAMPLES[widget])
+    for label, (times, busy) in measure(page, folder, build(), rounds).items():
+        late = statistics.quantiles(times, n=20, method="inclusive")[-1]
+        figures = {"median": statistics.median(times), "late": late, "largest": max(times)}
+        rounded = {name: round(ms, 1) for name, ms in {**figures, "processor": busy}.items()}
+        controls[label] = {"moves": len(times), **rounded}
+    return {"controls": controls}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    given = command_line(__file__, __doc__, {"widget": sorted(SAMPLES)}, arguments, rounds=5)
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    print("| widget | control | moves | median ms | 95 % ms | largest ms | CPU ms |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    slow = []
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
         widgets.emit_assets(folder / "widgets")
         shutil.copy(BOOK / "static" / "widget-host.js", folder)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 700, "height": 900})
-        for widget in arguments.names:
-            build = LARGEST.get(widget, SAMPLES[widget])
-            for label, (times, busy) in measure(page, folder, build(), arguments.rounds).items():
-                late = statistics.quantiles(times, n=20, method="inclusive")[-1]
-                figures = [f"{t:.1f}" for t in (statistics.median(times), late, max(times), busy)]
-                print(f"| {widget} | {label} | {len(times)} | {' | '.join(figures)} |", flush=True)
-                slow += [f"{widget}, {label}"] if late > GOAL else []
+        timed = partial(run, page=page, folder=folder, rounds=given.options.rounds)
+        found = grid(timed, given, lambda runs: {one["widget"]: one["controls"] for one in runs})
         browser.close()
-    print(f"Slower than {GOAL} ms in more than 5 % of the moves: {'; '.join(slow) or 'none'}.")
+    slow = [
+        f"{widget}, {label}"
+        for widget, controls in (found or {}).items()
+        for label, figures in controls.items()
+        if figures["late"] > GOAL
+    ]
+    if slow:
+        sys.exit(f"slower than {GOAL} ms in more than 5 % of the moves: {'; '.join(slow)}")
 
 
 if __name__ == "__main__":

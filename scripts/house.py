@@ -125,14 +125,73 @@ def docstring_lines(tree: ast.Module) -> Iterator[int]:
                 yield from range(first.lineno, first.end_lineno + 1)
 
 
+def message_lines(tree: ast.Module) -> Iterator[int]:
+    """The lines of a raise but its first one: what an error says may take as many as it needs."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise):
+            yield from range(node.lineno + 1, node.end_lineno + 1)
+
+
 def lines_of_code(path: Path) -> int:
-    """The lines that hold code: not blank, no comment, no docstring."""
+    """How many lines hold code: not blank, no comment, no docstring, no sentence of a message."""
+    return len(code_lines(path))
+
+
+def code_lines(path: Path) -> set[int]:
+    """The numbers of the lines that hold code."""
     silent = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(code_of(path)).readline):
         if token.type not in (*silent, tokenize.ENDMARKER):
             lines.update(range(token.start[0], token.end[0] + 1))
-    return len(lines - set(docstring_lines(tree_of(path))))
+    tree = tree_of(path)
+    return lines - set(docstring_lines(tree)) - set(message_lines(tree))
+
+
+def lines_that_validate(path: Path) -> int:
+    """How many lines of code only check and refuse: a raise, an `if` or an `except` that holds
+    nothing but a raise and what makes its message, a whole function whose name begins with
+    _require, and each call of one. A raise counts as one line.
+    """
+    checks: set[int] = set()
+    for node in ast.walk(tree_of(path)):
+        body = getattr(node, "body", None)
+        called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        if (
+            isinstance(node, ast.Raise)
+            or (isinstance(node, ast.FunctionDef) and node.name.startswith("_require"))
+            or (called and _is_require(node.value.func))
+            or (isinstance(node, ast.ExceptHandler) and _only_refuses(body))
+        ):
+            checks.update(range(node.lineno, node.end_lineno + 1))
+        elif isinstance(node, ast.If) and _only_refuses(body):
+            checks.update(range(node.lineno, body[-1].end_lineno + 1))
+    return len(checks & code_lines(path))
+
+
+def _is_require(function: ast.expr) -> bool:
+    return getattr(function, "attr", getattr(function, "id", "")).startswith("_require")
+
+
+def _only_refuses(body: list[ast.stmt]) -> bool:
+    """Whether these statements end in a raise, and the others only serve it or are checks too."""
+    *before, last = body
+    return isinstance(last, ast.Raise) and all(
+        isinstance(statement, ast.Assign | ast.AnnAssign)
+        or (isinstance(statement, ast.If) and _serves(statement))
+        for statement in before
+    )
+
+
+def _serves(statement: ast.If) -> bool:
+    """Whether an `if` before a raise only words its message, or refuses something itself."""
+    branches = (statement.body, statement.orelse)
+    return all(
+        isinstance(part, ast.Assign | ast.AnnAssign | ast.Raise)
+        or (isinstance(part, ast.If) and _serves(part))
+        for branch in branches
+        for part in branch
+    )
 
 
 def lines(paths: list[Path]) -> int:
@@ -171,12 +230,15 @@ def path_to_softmax(root: Path = ROOT) -> list[str]:
 
 def main() -> None:
     lib = sorted((ROOT / "book" / "lib").rglob("*.py"))
-    print(f"lib: {len(lib)} files, {lines(lib)} lines\n")
+    code = sum(map(lines_of_code, lib))
+    share = sum(map(lines_that_validate, lib)) / code
+    print(f"lib: {len(lib)} files, {lines(lib)} lines, {code} of code, {share:.1%} validate\n")
     names = {name: path for name, path in modules().items() if name.startswith("lib.")}
     numbers = {name: path.name[:2] for name, path in chapters().items()}
-    print(f"{'module':18}{'lines':>6}{'code':>6}  used by chapters; by modules")
+    print(f"{'module':18}{'lines':>6}{'code':>6}{'valid':>6}  used by chapters; by modules")
     for name, (in_chapters, in_modules) in users().items():
-        sizes = f"{lines([names[name]]):6}{lines_of_code(names[name]):6}"
+        path = names[name]
+        sizes = f"{lines([path]):6}{lines_of_code(path):6}{lines_that_validate(path):6}"
         who = f"{' '.join(numbers[c] for c in in_chapters) or '-'}; {' '.join(in_modules) or '-'}"
         print(f"{name:18}{sizes}  {who}")
     print(f"\n{'room':18}{'files':>6}{'lines':>8}  of Python, tests and experiments included")

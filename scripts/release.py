@@ -32,12 +32,13 @@ def version(citation: str) -> str:
 
 
 def notes(changelog: str, of: str | None = None) -> str:
-    """The text of the changelog's section of a version; by default of its topmost section.
+    """The text of the changelog's section of a version; by default of the topmost that has text.
 
     Raises ValueError if the section is missing or empty.
     """
     sections = re.findall(r"^## (\S+).*\n((?:(?!## ).*\n?)*)", changelog, re.MULTILINE)
-    text = dict(sections).get(of, "") if of else sections[0][1] if sections else ""
+    texts = [text for name, text in sections if of in (name, None)]
+    text = next(filter(str.strip, texts), "")
     if not text.strip():
         raise ValueError(
             f"expected a section `## {of or 'Unreleased'}` with text in CHANGELOG.md, found "

@@ -92,3 +92,21 @@ def test_the_weekly_run_looks_up_every_lock():
     assert {*re.findall(r" -r requirements/locks/(\w+)\.txt", command), "cpu"} == locks
     steps = WORKFLOWS["weekly"]["jobs"]["audit"]["steps"]
     assert [step["run"] for step in steps if "run" in step] == ["make audit"]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+@pytest.mark.parametrize(("target", "slow"), [("test", False), ("test-all", True)])
+def test_only_the_nightly_run_takes_slow_tests(target, slow):
+    said = subprocess.run(
+        ["make", "--no-print-directory", "--dry-run", target],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    chosen = re.findall(r'pytest [^"]*(?:"\*[^"]*")?[^"]*-m "([^"]*)"', said.replace("\\\n", ""))
+    assert [part.strip() for part in chosen] == [
+        "not colab" if slow else "not colab and not slow"
+    ] * 2, said
+    runs = [name for name, _ in JOBS if f"make {target}\n" in TEXTS[name]]
+    assert ("nightly" in runs) is slow

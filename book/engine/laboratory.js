@@ -1,4 +1,8 @@
-// Parts: lab_worker, lab_results
+import * as controls from "../widgets/js/controls.js";
+import * as ui from "../widgets/js/ui.js";
+import * as labResults from "./lab_results.js";
+import * as labWorker from "./lab_worker.js";
+
 const MOST_RUNS = 8; // that are kept for comparison
 const EVERY = 100; // milliseconds between two drawings, at least
 const SPOKEN = 10_000; // milliseconds between two lines for screen readers while a run goes on
@@ -10,7 +14,7 @@ const STARTS = "book-laboratory-starts"; // an event of the page: at most one ru
 const OVER = ["done", "stopped", "failed"];
 
 /** Why a model with these settings cannot be built, with what to do; null if it can. */
-function impossible({ n_heads: heads, d_model: width, d_k: own, positions }) {
+export function impossible({ n_heads: heads, d_model: width, d_k: own, positions }) {
   if (own !== undefined || !heads) return null;
   if (width % heads) {
     return `d_model ${width} cannot be divided among ${heads} heads: the heads share its entries `

@@ -1,260 +1,267 @@
 // The layers of lib.layers, lib.attention, lib.positions and lib.transformer: the same names and
 // the same order, forward only, for each operation of the engine knows its own way back.
-const layers = (() => {
-  const MULTIPLE = "expected d_model to be a multiple of n_heads, got";
+import * as math from "../widgets/js/math.js";
+import { oneOf } from "./tensors.js";
 
-  /** Where a layer stands in its model: makes parameters under torch's names for them. */
-  class Scope {
-    constructor(engine, random, name = "", lists = { parameters: [], attention: [] }) {
-      Object.assign(this, { engine, random, name, lists });
-    }
+const MULTIPLE = "expected d_model to be a multiple of n_heads, got";
 
-    in(name) {
-      return new Scope(this.engine, this.random, `${this.name}${name}.`, this.lists);
-    }
-
-    /** A parameter whose numbers fill() makes. */
-    parameter(name, shape, fill) {
-      const made = this.engine.parameter(`${this.name}${name}`, shape, fill);
-      this.lists.parameters.push(made);
-      return made;
-    }
-
-    /** One of numbers drawn evenly from -bound to bound. */
-    uniform(name, shape, bound) {
-      return this.parameter(name, shape, () => bound * (2 * this.random.uniform() - 1));
-    }
-
-    /** One of normal numbers with mean 0. */
-    normal(name, shape, std) {
-      return this.parameter(name, shape, () => std * this.random.normal());
-    }
+/** Where a layer stands in its model: makes parameters under torch's names for them. */
+export class Scope {
+  constructor(engine, random, name = "", lists = { parameters: [], attention: [] }) {
+    this.engine = engine;
+    this.random = random;
+    this.name = name;
+    this.lists = lists;
   }
 
-  /** x W^T + b. It begins as torch's nn.Linear does, or as those of our layers: xavier, no bias. */
-  class Linear {
-    constructor(scope, inputs, outputs, { bias = true, xavier = false } = {}) {
-      const bound = xavier ? Math.sqrt(6 / (inputs + outputs)) : 1 / Math.sqrt(inputs);
-      this.engine = scope.engine;
-      this.weight = scope.uniform("weight", [outputs, inputs], bound);
-      this.bias = bias ? scope.uniform("bias", [outputs], xavier ? 0 : bound) : null;
-    }
-
-    forward(x) { return this.engine.linear(x, this.weight, this.bias); }
+  in(name) {
+    return new Scope(this.engine, this.random, `${this.name}${name}.`, this.lists);
   }
 
-  /** A row of the matrix for each token, times sqrt(d_model); std: of what comes out. */
-  class Embedding {
-    constructor(scope, vocab, d_model, { std = 1, scale = Math.sqrt(d_model) } = {}) {
-      Object.assign(this, { engine: scope.engine, scale });
-      this.weight = scope.normal("weight", [vocab, d_model], std / scale);
-    }
-
-    forward(tokens, shape) { return this.engine.embedding(tokens, shape, this.weight, this.scale); }
+  /** A parameter whose numbers fill() makes. */
+  parameter(name, shape, fill) {
+    const made = this.engine.parameter(`${this.name}${name}`, shape, fill);
+    this.lists.parameters.push(made);
+    return made;
   }
 
-  /** x E^T: each token is scored by its own embedding. */
-  class TiedProjection {
-    constructor(embedding) { this.embedding = embedding; }
-
-    forward(x) { return this.embedding.engine.linear(x, this.embedding.weight, null); }
+  /** One of numbers drawn evenly from -bound to bound. */
+  uniform(name, shape, bound) {
+    return this.parameter(name, shape, () => bound * (2 * this.random.uniform() - 1));
   }
 
-  class LayerNorm {
-    constructor(scope, d_model) {
-      this.engine = scope.engine;
-      this.gain = scope.parameter("gain", [d_model], () => 1);
-      this.bias = scope.parameter("bias", [d_model], () => 0);
-    }
+  /** One of normal numbers with mean 0. */
+  normal(name, shape, std) {
+    return this.parameter(name, shape, () => std * this.random.normal());
+  }
+}
 
-    forward(x) { return this.engine.layerNorm(x, this.gain, this.bias, 1e-5); }
+/** x W^T + b. It begins as torch's nn.Linear does, or as those of our layers: xavier, no bias. */
+export class Linear {
+  constructor(scope, inputs, outputs, { bias = true, xavier = false } = {}) {
+    const bound = xavier ? Math.sqrt(6 / (inputs + outputs)) : 1 / Math.sqrt(inputs);
+    this.engine = scope.engine;
+    this.weight = scope.uniform("weight", [outputs, inputs], bound);
+    this.bias = bias ? scope.uniform("bias", [outputs], xavier ? 0 : bound) : null;
   }
 
-  /** max(0, x W_1 + b_1) W_2 + b_2. */
-  class FeedForward {
-    constructor(scope, { d_model, d_ff }) {
-      this.engine = scope.engine;
-      this.w_1 = new Linear(scope.in("w_1"), d_model, d_ff, { xavier: true });
-      this.w_2 = new Linear(scope.in("w_2"), d_ff, d_model, { xavier: true });
-    }
+  forward(x) { return this.engine.linear(x, this.weight, this.bias); }
+}
 
-    forward(x) { return this.w_2.forward(this.engine.relu(this.w_1.forward(x))); }
+/** A row of the matrix for each token, times sqrt(d_model); std: of what comes out. */
+export class Embedding {
+  constructor(scope, vocab, d_model, { std = 1, scale = Math.sqrt(d_model) } = {}) {
+    this.engine = scope.engine;
+    this.scale = scale;
+    this.weight = scope.normal("weight", [vocab, d_model], std / scale);
   }
 
-  // --- positions --------------------------------------------------------------------------------
+  forward(tokens, shape) { return this.engine.embedding(tokens, shape, this.weight, this.scale); }
+}
 
-  /** No positions at all, and what each scheme has in common. */
-  class Positions {
-    add(x) { return x; }
+/** x E^T: each token is scored by its own embedding. */
+export class TiedProjection {
+  constructor(embedding) { this.embedding = embedding; }
 
-    rotate(x) { return x; }
+  forward(x) { return this.embedding.engine.linear(x, this.embedding.weight, null); }
+}
 
-    get slopes() { return null; }
+class LayerNorm {
+  constructor(scope, d_model) {
+    this.engine = scope.engine;
+    this.gain = scope.parameter("gain", [d_model], () => 1);
+    this.bias = scope.parameter("bias", [d_model], () => 0);
   }
 
-  /** The first rows of the book's table of sines and cosines, row by row. */
-  function sinusoidalTable(time, width) {
-    return Float32Array.from(math.sinusoidal(time, width).flat());
+  forward(x) { return this.engine.layerNorm(x, this.gain, this.bias, 1e-5); }
+}
+
+/** max(0, x W_1 + b_1) W_2 + b_2. */
+class FeedForward {
+  constructor(scope, { d_model, d_ff }) {
+    this.engine = scope.engine;
+    this.w_1 = new Linear(scope.in("w_1"), d_model, d_ff, { xavier: true });
+    this.w_2 = new Linear(scope.in("w_2"), d_ff, d_model, { xavier: true });
   }
 
-  class Sinusoidal extends Positions {
-    constructor(scope) {
-      super();
-      this.engine = scope.engine;
-    }
+  forward(x) { return this.w_2.forward(this.engine.relu(this.w_1.forward(x))); }
+}
 
-    add(x) {
-      const [, time, width] = x.shape;
-      const table = this.engine.constant([time, width], sinusoidalTable(time, width));
-      return this.engine.addPositions(x, table);
-    }
+// --- positions --------------------------------------------------------------------------------
+
+/** No positions at all, and what each scheme has in common. */
+class Positions {
+  add(x) { return x; }
+
+  rotate(x) { return x; }
+
+  get slopes() { return null; }
+}
+
+/** The first rows of the book's table of sines and cosines, row by row. */
+function sinusoidalTable(time, width) {
+  return Float32Array.from(math.sinusoidal(time, width).flat());
+}
+
+class Sinusoidal extends Positions {
+  constructor(scope) {
+    super();
+    this.engine = scope.engine;
   }
 
-  /** A vector that is learned for each position; there is none from max_length on. */
-  class Learned extends Positions {
-    constructor(scope, { d_model, max_length }, std = 0.5) {
-      super();
-      this.engine = scope.engine;
-      this.weight = scope.normal("weight", [max_length, d_model], std);
-    }
+  add(x) {
+    const [, time, width] = x.shape;
+    const table = this.engine.constant([time, width], sinusoidalTable(time, width));
+    return this.engine.addPositions(x, table);
+  }
+}
 
-    add(x) {
-      const [[, time], [longest]] = [x.shape, this.weight.shape];
-      if (time > longest) throw new Error(`expected at most ${longest} positions, got ${time}`);
-      return this.engine.addPositions(x, this.weight);
-    }
+/** A vector that is learned for each position; there is none from max_length on. */
+export class Learned extends Positions {
+  constructor(scope, { d_model, max_length }, std = 0.5) {
+    super();
+    this.engine = scope.engine;
+    this.weight = scope.normal("weight", [max_length, d_model], std);
   }
 
-  /** Queries and keys turn, pair by pair, by angles that grow with the position. */
-  class Rotary extends Positions {
-    constructor(scope, { d_model, n_heads }) {
-      super();
-      const d_k = d_model / n_heads;
-      if (d_k % 2) throw new Error(`expected an even d_k for rotary positions, got ${d_k}`);
-      Object.assign(this, { engine: scope.engine, n_heads });
-    }
+  add(x) {
+    const [[, time], [longest]] = [x.shape, this.weight.shape];
+    if (time > longest) throw new Error(`expected at most ${longest} positions, got ${time}`);
+    return this.engine.addPositions(x, this.weight);
+  }
+}
 
-    rotate(x) {
-      const angles = sinusoidalTable(x.shape[1], x.width / this.n_heads);
-      return this.engine.rotate(x, angles, this.n_heads);
-    }
+/** Queries and keys turn, pair by pair, by angles that grow with the position. */
+class Rotary extends Positions {
+  constructor(scope, { d_model, n_heads }) {
+    super();
+    const d_k = d_model / n_heads;
+    if (d_k % 2) throw new Error(`expected an even d_k for rotary positions, got ${d_k}`);
+    this.engine = scope.engine;
+    this.n_heads = n_heads;
   }
 
-  /** Each score falls with the distance of query and key: by the slope of its head. */
-  class ALiBi extends Positions {
-    constructor(scope, { n_heads }) {
-      super();
-      this.each = Float32Array.from({ length: n_heads }, (_, h) => 2 ** ((-8 * (h + 1)) / n_heads));
-    }
+  rotate(x) {
+    const angles = sinusoidalTable(x.shape[1], x.width / this.n_heads);
+    return this.engine.rotate(x, angles, this.n_heads);
+  }
+}
 
-    get slopes() { return this.each; }
+/** Each score falls with the distance of query and key: by the slope of its head. */
+class ALiBi extends Positions {
+  constructor(scope, { n_heads }) {
+    super();
+    // A power of two has the paper's formula; other numbers of heads those of the power below, then
+    // every second one of twice as many, as in the authors' code.
+    const power = 2 ** Math.floor(Math.log2(n_heads));
+    this.each = Float32Array.from({ length: n_heads }, (_, h) => (
+      2 ** (h < power ? (-8 * (h + 1)) / power : (-4 * (2 * (h - power) + 1)) / power)));
   }
 
-  const SCHEMES = new Map(Object.entries({
-    none: Positions, sinusoidal: Sinusoidal, learned: Learned, rotary: Rotary, alibi: ALiBi,
-  }));
+  get slopes() { return this.each; }
+}
 
-  // --- attention --------------------------------------------------------------------------------
+const SCHEMES = new Map(Object.entries({
+  none: Positions, sinusoidal: Sinusoidal, learned: Learned, rotary: Rotary, alibi: ALiBi,
+}));
 
-  /**
-   * Concat(head_1, ..., head_h) W^O. Given one input it is self-attention; given a second one,
-   * which keys and values are taken from, cross-attention. `weights` is the last map of each head.
-   */
-  class MultiHeadAttention {
-    constructor(scope, d_model, n_heads, { d_k = d_model / n_heads, positions = null } = {}) {
-      if (d_k % 1) throw new Error(`${MULTIPLE} d_model=${d_model} and n_heads=${n_heads}`);
-      Object.assign(this, { engine: scope.engine, n_heads, weights: null });
-      this.positions = positions ?? new Positions();
-      const inside = n_heads * d_k;
-      this.w_q = new Linear(scope.in("w_q"), d_model, inside, { xavier: true });
-      this.w_k = new Linear(scope.in("w_k"), d_model, inside, { xavier: true });
-      this.w_v = new Linear(scope.in("w_v"), d_model, inside, { xavier: true });
-      this.w_o = new Linear(scope.in("w_o"), inside, d_model, { xavier: true });
-      const name = scope.name.replace(/(\.sublayer)?\.$/, "");
-      scope.lists.attention.push({ name, layer: this });
-    }
+// --- attention --------------------------------------------------------------------------------
 
-    /** mask: { causal, lengths }, see the engine's attention. */
-    forward(x_query, { x_key = x_query, ...mask } = {}) {
-      const query = this.positions.rotate(this.w_q.forward(x_query));
-      const key = this.positions.rotate(this.w_k.forward(x_key));
-      const value = this.w_v.forward(x_key);
-      const { slopes } = this.positions;
-      const found = this.engine.attention(query, key, value, this.n_heads, { ...mask, slopes });
-      this.weights = found.weights;
-      return this.w_o.forward(found.output);
-    }
+/**
+ * Concat(head_1, ..., head_h) W^O. Given one input it is self-attention; given a second one,
+ * which keys and values are taken from, cross-attention. `weights` is the last map of each head.
+ */
+export class MultiHeadAttention {
+  constructor(scope, d_model, n_heads, { d_k = d_model / n_heads, positions = null } = {}) {
+    if (d_k % 1) throw new Error(`${MULTIPLE} d_model=${d_model} and n_heads=${n_heads}`);
+    this.engine = scope.engine;
+    this.n_heads = n_heads;
+    this.weights = null;
+    this.positions = positions ?? new Positions();
+    const inside = n_heads * d_k;
+    this.w_q = new Linear(scope.in("w_q"), d_model, inside, { xavier: true });
+    this.w_k = new Linear(scope.in("w_k"), d_model, inside, { xavier: true });
+    this.w_v = new Linear(scope.in("w_v"), d_model, inside, { xavier: true });
+    this.w_o = new Linear(scope.in("w_o"), inside, d_model, { xavier: true });
+    const name = scope.name.replace(/(\.sublayer)?\.$/, "");
+    scope.lists.attention.push({ name, layer: this });
   }
 
-  // --- the two stacks ---------------------------------------------------------------------------
+  /** mask: { causal, lengths }, see the engine's attention. */
+  forward(x_query, { x_key = x_query, ...mask } = {}) {
+    const query = this.positions.rotate(this.w_q.forward(x_query));
+    const key = this.positions.rotate(this.w_k.forward(x_key));
+    const value = this.w_v.forward(x_key);
+    const { slopes } = this.positions;
+    const found = this.engine.attention(query, key, value, this.n_heads, { ...mask, slopes });
+    this.weights = found.weights;
+    return this.w_o.forward(found.output);
+  }
+}
 
-  /** Post-norm: LayerNorm(x + Sublayer(x)). Pre-norm: x + Sublayer(LayerNorm(x)). */
-  class Residual {
-    constructor(scope, { d_model, norm }, makeSublayer) {
-      this.engine = scope.engine;
-      this.sublayer = makeSublayer(scope.in("sublayer"));
-      this.norm = new LayerNorm(scope.in("norm"), d_model);
-      this.preNorm = norm === "pre";
-    }
+// --- the two stacks ---------------------------------------------------------------------------
 
-    forward(x, given) {
-      const inside = this.preNorm ? this.norm.forward(x) : x;
-      const sum = this.engine.add(x, this.sublayer.forward(inside, given));
-      return this.preNorm ? sum : this.norm.forward(sum);
-    }
+/** Post-norm: LayerNorm(x + Sublayer(x)). Pre-norm: x + Sublayer(LayerNorm(x)). */
+class Residual {
+  constructor(scope, { d_model, norm }, makeSublayer) {
+    this.engine = scope.engine;
+    this.sublayer = makeSublayer(scope.in("sublayer"));
+    this.norm = new LayerNorm(scope.in("norm"), d_model);
+    this.preNorm = norm === "pre";
   }
 
-  const attention = (scope, config, positions = null) => new Residual(scope, config, (inside) =>
-    new MultiHeadAttention(inside, config.d_model, config.n_heads, { positions }));
+  forward(x, given) {
+    const inside = this.preNorm ? this.norm.forward(x) : x;
+    const sum = this.engine.add(x, this.sublayer.forward(inside, given));
+    return this.preNorm ? sum : this.norm.forward(sum);
+  }
+}
 
-  const feedForward = (scope, config) =>
-    new Residual(scope, config, (inside) => new FeedForward(inside, config));
+const attention = (scope, config, positions = null) => new Residual(scope, config, (inside) =>
+  new MultiHeadAttention(inside, config.d_model, config.n_heads, { positions }));
 
-  /** Self-attention, then a feed-forward network. */
-  class EncoderLayer {
-    constructor(scope, config, positions) {
-      this.self_attention = attention(scope.in("self_attention"), config, positions);
-      this.feed_forward = feedForward(scope.in("feed_forward"), config);
-    }
+const feedForward = (scope, config) =>
+  new Residual(scope, config, (inside) => new FeedForward(inside, config));
 
-    forward(x, mask) { return this.feed_forward.forward(this.self_attention.forward(x, mask)); }
+/** Self-attention, then a feed-forward network. */
+export class EncoderLayer {
+  constructor(scope, config, positions) {
+    this.self_attention = attention(scope.in("self_attention"), config, positions);
+    this.feed_forward = feedForward(scope.in("feed_forward"), config);
   }
 
-  /** Causal self-attention, cross-attention to the memory, then a feed-forward network. */
-  class DecoderLayer {
-    constructor(scope, config, positions) {
-      this.self_attention = attention(scope.in("self_attention"), config, positions);
-      this.cross_attention = attention(scope.in("cross_attention"), config);
-      this.feed_forward = feedForward(scope.in("feed_forward"), config);
-    }
+  forward(x, mask) { return this.feed_forward.forward(this.self_attention.forward(x, mask)); }
+}
 
-    forward(x, { memory, lengths }) {
-      const own = this.self_attention.forward(x, { causal: true });
-      const both = this.cross_attention.forward(own, { x_key: memory, lengths });
-      return this.feed_forward.forward(both);
-    }
+/** Causal self-attention, cross-attention to the memory, then a feed-forward network. */
+export class DecoderLayer {
+  constructor(scope, config, positions) {
+    this.self_attention = attention(scope.in("self_attention"), config, positions);
+    this.cross_attention = attention(scope.in("cross_attention"), config);
+    this.feed_forward = feedForward(scope.in("feed_forward"), config);
   }
 
-  /** Positions, layers, and a last norm where each layer leaves the sum as it is (pre-norm). */
-  class Stack {
-    constructor(scope, config, Layer) {
-      const Scheme = oneOf(SCHEMES, "positions", config.positions);
-      this.positions = new Scheme(scope.in("positions"), config);
-      this.layers = Array.from({ length: config.n_layers }, (_, n) =>
-        new Layer(scope.in(`layers.${n}`), config, this.positions));
-      this.norm = config.norm === "pre" ? new LayerNorm(scope.in("norm"), config.d_model) : null;
-    }
+  forward(x, { memory, lengths }) {
+    const own = this.self_attention.forward(x, { causal: true });
+    const both = this.cross_attention.forward(own, { x_key: memory, lengths });
+    return this.feed_forward.forward(both);
+  }
+}
 
-    /** What each layer is given: an encoder's a mask, a decoder's memory and its lengths. */
-    forward(x, given) {
-      let rows = this.positions.add(x);
-      for (const layer of this.layers) rows = layer.forward(rows, given);
-      return this.norm ? this.norm.forward(rows) : rows;
-    }
+/** Positions, layers, and a last norm where each layer leaves the sum as it is (pre-norm). */
+export class Stack {
+  constructor(scope, config, Layer) {
+    const Scheme = oneOf(SCHEMES, "positions", config.positions);
+    this.positions = new Scheme(scope.in("positions"), config);
+    this.layers = Array.from({ length: config.n_layers }, (_, n) =>
+      new Layer(scope.in(`layers.${n}`), config, this.positions));
+    this.norm = config.norm === "pre" ? new LayerNorm(scope.in("norm"), config.d_model) : null;
   }
 
-  return {
-    Scope, Linear, Embedding, TiedProjection, Learned, MultiHeadAttention, EncoderLayer,
-    DecoderLayer, Stack,
-  };
-})();
+  /** What each layer is given: an encoder's a mask, a decoder's memory and its lengths. */
+  forward(x, given) {
+    let rows = this.positions.add(x);
+    for (const layer of this.layers) rows = layer.forward(rows, given);
+    return this.norm ? this.norm.forward(rows) : rows;
+  }
+}

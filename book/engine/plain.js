@@ -1,208 +1,205 @@
 // The kernels of kernels.c in plain JavaScript, for browsers without SIMD in WebAssembly: the same
 // names and the same arguments. An address counts bytes, as in WebAssembly, and a float has 4.
-const { plainKernels } = (() => {
-  const COLUMNS = 4; // of b that a block of a product takes at once: sums that stay in registers
 
-  /** The kernels over a memory with the views `floats` and `integers`, new ones as it grows. */
-  function plainKernels(memory) {
-    /** out += a b; every matrix has its own step from row to row, a and b from column to column. */
-    function product(out, outRow, a, aRow, aColumn, b, bRow, bColumn, n, depth, m) {
-      const { floats } = memory;
-      const [outAt, aAt, bAt] = [out >> 2, a >> 2, b >> 2];
-      const whole = m - (m % COLUMNS);
-      for (let i = 0; i < n; i += 1) {
-        for (let j = 0; j < whole; j += COLUMNS) {
-          let [left, right] = [aAt + i * aRow, bAt + j * bColumn];
-          let [first, second, third, fourth] = [0, 0, 0, 0];
-          for (let k = 0; k < depth; k += 1, left += aColumn, right += bRow) {
-            const factor = floats[left];
-            first += factor * floats[right];
-            second += factor * floats[right + bColumn];
-            third += factor * floats[right + 2 * bColumn];
-            fourth += factor * floats[right + 3 * bColumn];
-          }
-          const at = outAt + i * outRow + j;
-          floats[at] += first;
-          floats[at + 1] += second;
-          floats[at + 2] += third;
-          floats[at + 3] += fourth;
+const COLUMNS = 4; // of b that a block of a product takes at once: sums that stay in registers
+
+/** The kernels over a memory with the views `floats` and `integers`, new ones as it grows. */
+export function plainKernels(memory) {
+  /** out += a b; every matrix has its own step from row to row, a and b from column to column. */
+  function product(out, outRow, a, aRow, aColumn, b, bRow, bColumn, n, depth, m) {
+    const { floats } = memory;
+    const [outAt, aAt, bAt] = [out >> 2, a >> 2, b >> 2];
+    const whole = m - (m % COLUMNS);
+    for (let i = 0; i < n; i += 1) {
+      for (let j = 0; j < whole; j += COLUMNS) {
+        let [left, right] = [aAt + i * aRow, bAt + j * bColumn];
+        let [first, second, third, fourth] = [0, 0, 0, 0];
+        for (let k = 0; k < depth; k += 1, left += aColumn, right += bRow) {
+          const factor = floats[left];
+          first += factor * floats[right];
+          second += factor * floats[right + bColumn];
+          third += factor * floats[right + 2 * bColumn];
+          fourth += factor * floats[right + 3 * bColumn];
         }
-        for (let j = whole; j < m; j += 1) {
-          let [left, right, sum] = [aAt + i * aRow, bAt + j * bColumn, 0];
-          for (let k = 0; k < depth; k += 1, left += aColumn, right += bRow) {
-            sum += floats[left] * floats[right];
-          }
-          floats[outAt + i * outRow + j] += sum;
+        const at = outAt + i * outRow + j;
+        floats[at] += first;
+        floats[at + 1] += second;
+        floats[at + 2] += third;
+        floats[at + 3] += fourth;
+      }
+      for (let j = whole; j < m; j += 1) {
+        let [left, right, sum] = [aAt + i * aRow, bAt + j * bColumn, 0];
+        for (let k = 0; k < depth; k += 1, left += aColumn, right += bRow) {
+          sum += floats[left] * floats[right];
         }
+        floats[outAt + i * outRow + j] += sum;
       }
     }
-
-    /** Each row of out += row. */
-    function add_rows(out, row, rows, width) {
-      const { floats } = memory;
-      for (let [at, i] = [out >> 2, 0]; i < rows; i += 1) {
-        for (let j = 0; j < width; j += 1, at += 1) floats[at] += floats[(row >> 2) + j];
-      }
-    }
-
-    /** out += the sum of the rows. */
-    function sum_rows(out, a, rows, width) {
-      const { floats } = memory;
-      for (let [at, i] = [a >> 2, 0]; i < rows; i += 1) {
-        for (let j = 0; j < width; j += 1, at += 1) floats[(out >> 2) + j] += floats[at];
-      }
-    }
-
-    function relu(out, x, n) {
-      const { floats } = memory;
-      for (let i = 0; i < n; i += 1) {
-        const value = floats[(x >> 2) + i];
-        floats[(out >> 2) + i] = value < 0 ? 0 : value; // NaN stays
-      }
-    }
-
-    function relu_backward(dx, dy, out, n) {
-      const { floats } = memory;
-      for (let i = 0; i < n; i += 1) {
-        if (floats[(out >> 2) + i] > 0) floats[(dx >> 2) + i] += floats[(dy >> 2) + i];
-      }
-    }
-
-    /** What softmax needs of a row: its largest entry, and then the exponentials and their sum. */
-    function exponentials(floats, at, n) {
-      let [top, total] = [-Infinity, 0];
-      for (let j = 0; j < n; j += 1) if (floats[at + j] > top) top = floats[at + j];
-      for (let j = 0; j < n; j += 1) {
-        floats[at + j] = Math.exp(floats[at + j] - top);
-        total += floats[at + j];
-      }
-      return { top, total };
-    }
-
-    /** Scores (batch, heads, query, key) become weights, in place; see kernels.c. */
-    function softmax(scores, lengths, slopes, batch, heads, queries, keys, causal, scale) {
-      const { floats, integers } = memory;
-      let at = scores >> 2;
-      for (let row = 0; row < batch; row += 1) {
-        const length = lengths ? Math.min(integers[(lengths >> 2) + row], keys) : keys;
-        for (let head = 0; head < heads; head += 1) {
-          const slope = slopes ? floats[(slopes >> 2) + head] : 0;
-          for (let i = 0; i < queries; i += 1, at += keys) {
-            const seen = causal ? Math.min(i + 1, length) : length;
-            for (let j = 0; j < seen; j += 1) {
-              floats[at + j] = floats[at + j] * scale - slope * Math.abs(i - j);
-            }
-            const { total } = exponentials(floats, at, seen);
-            for (let j = 0; j < seen; j += 1) floats[at + j] /= total;
-            floats.fill(0, at + seen, at + keys);
-          }
-        }
-      }
-    }
-
-    /** Gradients of weights become those of scores, in place. */
-    function softmax_backward(gradients, weights, rows, keys, scale) {
-      const { floats } = memory;
-      for (let i = 0; i < rows; i += 1) {
-        const [d, w] = [(gradients >> 2) + i * keys, (weights >> 2) + i * keys];
-        let mean = 0;
-        for (let j = 0; j < keys; j += 1) mean += floats[w + j] * floats[d + j];
-        for (let j = 0; j < keys; j += 1) {
-          floats[d + j] = floats[w + j] * (floats[d + j] - mean) * scale;
-        }
-      }
-    }
-
-    /** Each row gets mean 0 and variance 1, then gain and bias; keeps mean and 1 / deviation. */
-    function layer_norm(out, kept, x, gain, bias, rows, width, eps) {
-      const { floats } = memory;
-      const [g, b] = [gain >> 2, bias >> 2];
-      for (let i = 0; i < rows; i += 1) {
-        const [from, to] = [(x >> 2) + i * width, (out >> 2) + i * width];
-        let [mean, variance] = [0, 0];
-        for (let j = 0; j < width; j += 1) mean += floats[from + j];
-        mean /= width;
-        for (let j = 0; j < width; j += 1) variance += (floats[from + j] - mean) ** 2;
-        const scale = 1 / Math.sqrt(variance / width + eps);
-        for (let j = 0; j < width; j += 1) {
-          floats[to + j] = (floats[from + j] - mean) * scale * floats[g + j] + floats[b + j];
-        }
-        floats[(kept >> 2) + 2 * i] = mean;
-        floats[(kept >> 2) + 2 * i + 1] = scale;
-      }
-    }
-
-    function layer_norm_backward(dx, dgain, dbias, dy, kept, x, gain, rows, width) {
-      const { floats } = memory;
-      const [g, dg, db] = [gain >> 2, dgain >> 2, dbias >> 2];
-      for (let i = 0; i < rows; i += 1) {
-        const [from, to, d] = [x, dx, dy].map((at) => (at >> 2) + i * width);
-        const mean = floats[(kept >> 2) + 2 * i];
-        const scale = floats[(kept >> 2) + 2 * i + 1];
-        let [sum, along] = [0, 0];
-        for (let j = 0; j < width; j += 1) {
-          const normal = (floats[from + j] - mean) * scale;
-          const change = floats[d + j] * floats[g + j];
-          floats[dg + j] += floats[d + j] * normal;
-          floats[db + j] += floats[d + j];
-          sum += change;
-          along += change * normal;
-        }
-        for (let j = 0; j < width; j += 1) {
-          const normal = (floats[from + j] - mean) * scale;
-          const change = floats[d + j] * floats[g + j];
-          floats[to + j] += scale * (change - (sum + along * normal) / width);
-        }
-      }
-    }
-
-    /** The sum of -ln softmax(logits)[target], and its gradient times `scale`; -1: no target. */
-    function cross_entropy(gradients, logits, targets, rows, classes, scale) {
-      const { floats, integers } = memory;
-      let loss = 0;
-      for (let i = 0; i < rows; i += 1) {
-        const target = integers[(targets >> 2) + i];
-        const [d, x] = [(gradients >> 2) + i * classes, (logits >> 2) + i * classes];
-        if (target >= 0) {
-          floats.copyWithin(d, x, x + classes);
-          const { top, total } = exponentials(floats, d, classes);
-          loss += Math.log(total) + top - floats[x + target];
-          for (let j = 0; j < classes; j += 1) floats[d + j] *= scale / total;
-          floats[d + target] -= scale;
-        } else {
-          floats.fill(0, d, d + classes);
-        }
-      }
-      return loss;
-    }
-
-    function sum_of_squares(a, n) {
-      const { floats } = memory;
-      let sum = 0;
-      for (let at = a >> 2; at < (a >> 2) + n; at += 1) sum += floats[at] * floats[at];
-      return sum;
-    }
-
-    /**
-     * One step of Adam for n parameters. shrink: of the gradients, so that they are not too long;
-     * rate: the learning rate by 1 - beta1^steps; root: that of 1 - beta2^steps.
-     */
-    function adam(x, gradients, means, squares, n, shrink, beta1, beta2, rate, root, eps) {
-      const { floats } = memory;
-      const [at, g, m, v] = [x, gradients, means, squares].map((address) => address >> 2);
-      for (let i = 0; i < n; i += 1) {
-        const gradient = floats[g + i] * shrink;
-        floats[m + i] += (gradient - floats[m + i]) * (1 - beta1);
-        floats[v + i] = floats[v + i] * beta2 + gradient * gradient * (1 - beta2);
-        floats[at + i] -= (rate * floats[m + i]) / (Math.sqrt(floats[v + i]) / root + eps);
-      }
-    }
-
-    return {
-      product, add_rows, sum_rows, relu, relu_backward, softmax, softmax_backward, layer_norm,
-      layer_norm_backward, cross_entropy, sum_of_squares, adam,
-    };
   }
 
-  return { plainKernels };
-})();
+  /** Each row of out += row. */
+  function add_rows(out, row, rows, width) {
+    const { floats } = memory;
+    for (let [at, i] = [out >> 2, 0]; i < rows; i += 1) {
+      for (let j = 0; j < width; j += 1, at += 1) floats[at] += floats[(row >> 2) + j];
+    }
+  }
+
+  /** out += the sum of the rows. */
+  function sum_rows(out, a, rows, width) {
+    const { floats } = memory;
+    for (let [at, i] = [a >> 2, 0]; i < rows; i += 1) {
+      for (let j = 0; j < width; j += 1, at += 1) floats[(out >> 2) + j] += floats[at];
+    }
+  }
+
+  function relu(out, x, n) {
+    const { floats } = memory;
+    for (let i = 0; i < n; i += 1) {
+      const value = floats[(x >> 2) + i];
+      floats[(out >> 2) + i] = value < 0 ? 0 : value; // NaN stays
+    }
+  }
+
+  function relu_backward(dx, dy, out, n) {
+    const { floats } = memory;
+    for (let i = 0; i < n; i += 1) {
+      if (floats[(out >> 2) + i] > 0) floats[(dx >> 2) + i] += floats[(dy >> 2) + i];
+    }
+  }
+
+  /** What softmax needs of a row: its largest entry, and then the exponentials and their sum. */
+  function exponentials(floats, at, n) {
+    let [top, total] = [-Infinity, 0];
+    for (let j = 0; j < n; j += 1) if (floats[at + j] > top) top = floats[at + j];
+    for (let j = 0; j < n; j += 1) {
+      floats[at + j] = Math.exp(floats[at + j] - top);
+      total += floats[at + j];
+    }
+    return { top, total };
+  }
+
+  /** Scores (batch, heads, query, key) become weights, in place; see kernels.c. */
+  function softmax(scores, lengths, slopes, batch, heads, queries, keys, causal, scale) {
+    const { floats, integers } = memory;
+    let at = scores >> 2;
+    for (let row = 0; row < batch; row += 1) {
+      const length = lengths ? Math.min(integers[(lengths >> 2) + row], keys) : keys;
+      for (let head = 0; head < heads; head += 1) {
+        const slope = slopes ? floats[(slopes >> 2) + head] : 0;
+        for (let i = 0; i < queries; i += 1, at += keys) {
+          const seen = causal ? Math.min(i + 1, length) : length;
+          for (let j = 0; j < seen; j += 1) {
+            floats[at + j] = floats[at + j] * scale - slope * Math.abs(i - j);
+          }
+          const { total } = exponentials(floats, at, seen);
+          for (let j = 0; j < seen; j += 1) floats[at + j] /= total;
+          floats.fill(0, at + seen, at + keys);
+        }
+      }
+    }
+  }
+
+  /** Gradients of weights become those of scores, in place. */
+  function softmax_backward(gradients, weights, rows, keys, scale) {
+    const { floats } = memory;
+    for (let i = 0; i < rows; i += 1) {
+      const [d, w] = [(gradients >> 2) + i * keys, (weights >> 2) + i * keys];
+      let mean = 0;
+      for (let j = 0; j < keys; j += 1) mean += floats[w + j] * floats[d + j];
+      for (let j = 0; j < keys; j += 1) {
+        floats[d + j] = floats[w + j] * (floats[d + j] - mean) * scale;
+      }
+    }
+  }
+
+  /** Each row gets mean 0 and variance 1, then gain and bias; keeps mean and 1 / deviation. */
+  function layer_norm(out, kept, x, gain, bias, rows, width, eps) {
+    const { floats } = memory;
+    const [g, b] = [gain >> 2, bias >> 2];
+    for (let i = 0; i < rows; i += 1) {
+      const [from, to] = [(x >> 2) + i * width, (out >> 2) + i * width];
+      let [mean, variance] = [0, 0];
+      for (let j = 0; j < width; j += 1) mean += floats[from + j];
+      mean /= width;
+      for (let j = 0; j < width; j += 1) variance += (floats[from + j] - mean) ** 2;
+      const scale = 1 / Math.sqrt(variance / width + eps);
+      for (let j = 0; j < width; j += 1) {
+        floats[to + j] = (floats[from + j] - mean) * scale * floats[g + j] + floats[b + j];
+      }
+      floats[(kept >> 2) + 2 * i] = mean;
+      floats[(kept >> 2) + 2 * i + 1] = scale;
+    }
+  }
+
+  function layer_norm_backward(dx, dgain, dbias, dy, kept, x, gain, rows, width) {
+    const { floats } = memory;
+    const [g, dg, db] = [gain >> 2, dgain >> 2, dbias >> 2];
+    for (let i = 0; i < rows; i += 1) {
+      const [from, to, d] = [x, dx, dy].map((at) => (at >> 2) + i * width);
+      const mean = floats[(kept >> 2) + 2 * i];
+      const scale = floats[(kept >> 2) + 2 * i + 1];
+      let [sum, along] = [0, 0];
+      for (let j = 0; j < width; j += 1) {
+        const normal = (floats[from + j] - mean) * scale;
+        const change = floats[d + j] * floats[g + j];
+        floats[dg + j] += floats[d + j] * normal;
+        floats[db + j] += floats[d + j];
+        sum += change;
+        along += change * normal;
+      }
+      for (let j = 0; j < width; j += 1) {
+        const normal = (floats[from + j] - mean) * scale;
+        const change = floats[d + j] * floats[g + j];
+        floats[to + j] += scale * (change - (sum + along * normal) / width);
+      }
+    }
+  }
+
+  /** The sum of -ln softmax(logits)[target], and its gradient times `scale`; -1: no target. */
+  function cross_entropy(gradients, logits, targets, rows, classes, scale) {
+    const { floats, integers } = memory;
+    let loss = 0;
+    for (let i = 0; i < rows; i += 1) {
+      const target = integers[(targets >> 2) + i];
+      const [d, x] = [(gradients >> 2) + i * classes, (logits >> 2) + i * classes];
+      if (target >= 0) {
+        floats.copyWithin(d, x, x + classes);
+        const { top, total } = exponentials(floats, d, classes);
+        loss += Math.log(total) + top - floats[x + target];
+        for (let j = 0; j < classes; j += 1) floats[d + j] *= scale / total;
+        floats[d + target] -= scale;
+      } else {
+        floats.fill(0, d, d + classes);
+      }
+    }
+    return loss;
+  }
+
+  function sum_of_squares(a, n) {
+    const { floats } = memory;
+    let sum = 0;
+    for (let at = a >> 2; at < (a >> 2) + n; at += 1) sum += floats[at] * floats[at];
+    return sum;
+  }
+
+  /**
+   * One step of Adam for n parameters. shrink: of the gradients, so that they are not too long;
+   * rate: the learning rate by 1 - beta1^steps; root: that of 1 - beta2^steps.
+   */
+  function adam(x, gradients, means, squares, n, shrink, beta1, beta2, rate, root, eps) {
+    const { floats } = memory;
+    const [at, g, m, v] = [x, gradients, means, squares].map((address) => address >> 2);
+    for (let i = 0; i < n; i += 1) {
+      const gradient = floats[g + i] * shrink;
+      floats[m + i] += (gradient - floats[m + i]) * (1 - beta1);
+      floats[v + i] = floats[v + i] * beta2 + gradient * gradient * (1 - beta2);
+      floats[at + i] -= (rate * floats[m + i]) / (Math.sqrt(floats[v + i]) / root + eps);
+    }
+  }
+
+  return {
+    product, add_rows, sum_rows, relu, relu_backward, softmax, softmax_backward, layer_norm,
+    layer_norm_backward, cross_entropy, sum_of_squares, adam,
+  };
+}

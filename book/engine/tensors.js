@@ -1,343 +1,347 @@
 // Tensors with gradients, in one memory of floats. Each operation computes its result and puts on
 // a tape how gradients go back through it; `backward` runs the tape from its end.
-const { makeEngine, oneOf } = (() => {
-  const PAGE = 65536; // bytes: the unit in which a WebAssembly memory grows
-  const FIRST_PAGES = 64;
+import { plainKernels } from "./plain.js";
 
-  /** What a map has under a name; a name that it does not have is an error. */
-  function oneOf(map, what, name) {
-    if (!map.has(name)) {
-      throw new Error(`expected ${what} out of ${[...map.keys()].join(", ")}, got ${name}`);
-    }
-    return map.get(name);
+const PAGE = 65536; // bytes: the unit in which a WebAssembly memory grows
+const FIRST_PAGES = 64;
+
+/** What a map has under a name; a name that it does not have is an error. */
+export function oneOf(map, what, name) {
+  if (!map.has(name)) {
+    throw new Error(`expected ${what} out of ${[...map.keys()].join(", ")}, got ${name}`);
+  }
+  return map.get(name);
+}
+
+/** All numbers of a run, given out from the bottom up: parameters, then those of one step. */
+class Memory {
+  constructor(source, start) {
+    this.source = source; // a WebAssembly.Memory, or something with the same `buffer` and `grow`
+    this.top = start; // the next free byte
+    this.bottom = start; // below it lies what `keep` keeps
+    this.look();
   }
 
-  /** All numbers of a run, given out from the bottom up: parameters, then those of one step. */
-  class Memory {
-    constructor(source, start) {
-      this.source = source; // a WebAssembly.Memory, or something with the same `buffer` and `grow`
-      this.top = start; // the next free byte
-      this.bottom = start; // below it lies what `keep` keeps
+  look() {
+    this.floats = new Float32Array(this.source.buffer);
+    this.integers = new Int32Array(this.source.buffer);
+  }
+
+  /** The address of room for n numbers; what is in it is left from earlier steps. */
+  take(n) {
+    const at = this.top;
+    this.top += 4 * n;
+    const missing = this.top - this.source.buffer.byteLength;
+    if (missing > 0) {
+      this.source.grow(Math.max(Math.ceil(missing / PAGE), FIRST_PAGES));
       this.look();
     }
-
-    look() {
-      this.floats = new Float32Array(this.source.buffer);
-      this.integers = new Int32Array(this.source.buffer);
-    }
-
-    /** The address of room for n numbers; what is in it is left from earlier steps. */
-    take(n) {
-      const at = this.top;
-      this.top += 4 * n;
-      const missing = this.top - this.source.buffer.byteLength;
-      if (missing > 0) {
-        this.source.grow(Math.max(Math.ceil(missing / PAGE), FIRST_PAGES));
-        this.look();
-      }
-      return at;
-    }
-
-    zeros(n) {
-      const at = this.take(n);
-      this.floats.fill(0, at / 4, at / 4 + n);
-      return at;
-    }
-
-    keep() { this.bottom = this.top; }
-
-    reset() { this.top = this.bottom; }
+    return at;
   }
 
-  /** Memory for the plain kernels: what it holds moves to a larger buffer as it grows. */
-  class Buffer {
-    constructor() { this.buffer = new ArrayBuffer(FIRST_PAGES * PAGE); }
-
-    grow(pages) {
-      const larger = new ArrayBuffer(this.buffer.byteLength + pages * PAGE);
-      new Uint8Array(larger).set(new Uint8Array(this.buffer));
-      this.buffer = larger;
-    }
+  zeros(n) {
+    const at = this.take(n);
+    this.floats.fill(0, at / 4, at / 4 + n);
+    return at;
   }
 
-  /** A shape, and two places in memory: of its numbers, and of their gradients or null. */
-  class Tensor {
-    constructor(memory, shape, at, gradAt) {
-      Object.assign(this, { memory, shape, at, gradAt });
-      this.width = shape[shape.length - 1];
-      this.size = shape.reduce((product, n) => product * n, 1);
-      this.rows = this.size / this.width;
-    }
+  keep() { this.bottom = this.top; }
 
-    get data() { return this.memory.floats.subarray(this.at / 4, this.at / 4 + this.size); }
+  reset() { this.top = this.bottom; }
+}
 
-    get grad() { return this.memory.floats.subarray(this.gradAt / 4, this.gradAt / 4 + this.size); }
+/** Memory for the plain kernels: what it holds moves to a larger buffer as it grows. */
+class Buffer {
+  constructor() { this.buffer = new ArrayBuffer(FIRST_PAGES * PAGE); }
+
+  grow(pages) {
+    const larger = new ArrayBuffer(this.buffer.byteLength + pages * PAGE);
+    new Uint8Array(larger).set(new Uint8Array(this.buffer));
+    this.buffer = larger;
+  }
+}
+
+/** A shape, and two places in memory: of its numbers, and of their gradients or null. */
+class Tensor {
+  constructor(memory, shape, at, gradAt) {
+    this.memory = memory;
+    this.shape = shape;
+    this.at = at;
+    this.gradAt = gradAt;
+    this.width = shape[shape.length - 1];
+    this.size = shape.reduce((product, n) => product * n, 1);
+    this.rows = this.size / this.width;
   }
 
-  // A matrix in memory: its address, and how far it is from row to row and from column to column.
-  const matrix = (at, row, column = 1) => ({ at, row, column });
-  const transposed = ({ at, row, column }) => matrix(at, column, row);
-  const values = (tensor) => matrix(tensor.at, tensor.width);
-  const gradients = (tensor) => matrix(tensor.gradAt, tensor.width);
+  get data() { return this.memory.floats.subarray(this.at / 4, this.at / 4 + this.size); }
 
-  class Engine {
-    constructor({ path, kernels, memory }) {
-      Object.assign(this, { path, kernels, memory });
-      this.tape = [];
-      this.recording = false;
+  get grad() { return this.memory.floats.subarray(this.gradAt / 4, this.gradAt / 4 + this.size); }
+}
+
+// A matrix in memory: its address, and how far it is from row to row and from column to column.
+const matrix = (at, row, column = 1) => ({ at, row, column });
+const transposed = ({ at, row, column }) => matrix(at, column, row);
+const values = (tensor) => matrix(tensor.at, tensor.width);
+const gradients = (tensor) => matrix(tensor.gradAt, tensor.width);
+
+class Engine {
+  constructor({ path, kernels, memory }) {
+    this.path = path;
+    this.kernels = kernels;
+    this.memory = memory;
+    this.tape = [];
+    this.recording = false;
+  }
+
+  // --- the memory and the tape ----------------------------------------------------------------
+
+  /** Forget the last step's tensors. Recording, operations get gradients and go on the tape. */
+  begin({ recording }) {
+    this.memory.reset();
+    this.tape = [];
+    this.recording = recording;
+  }
+
+  /** Run the tape backwards. The gradients of the last result must be there. */
+  backward() {
+    for (let i = this.tape.length - 1; i >= 0; i -= 1) this.tape[i]();
+  }
+
+  record(backward) { if (this.recording) this.tape.push(backward); }
+
+  /** A new tensor of zeros. */
+  zeros(shape) {
+    const size = shape.reduce((product, n) => product * n, 1);
+    const at = this.memory.zeros(size);
+    return new Tensor(this.memory, shape, at, this.recording ? this.memory.zeros(size) : null);
+  }
+
+  /** A tensor of given numbers, without gradients. */
+  constant(shape, numbers) {
+    const tensor = new Tensor(this.memory, shape, this.memory.take(numbers.length), null);
+    tensor.data.set(numbers);
+    return tensor;
+  }
+
+  /** The address of a copy of whole numbers. */
+  integers(numbers) {
+    const at = this.memory.take(numbers.length);
+    this.memory.integers.set(numbers, at / 4);
+    return at;
+  }
+
+  /** out += a b, of matrices (n x depth) and (depth x m). */
+  product(out, a, b, n, depth, m) {
+    this.kernels.product(
+      out.at, out.row, a.at, a.row, a.column, b.at, b.row, b.column, n, depth, m,
+    );
+  }
+
+  // --- operations -----------------------------------------------------------------------------
+
+  /** x W^T + b, with W as (outputs, inputs); the bias may be null. */
+  linear(x, weight, bias) {
+    const [outputs, inputs] = weight.shape;
+    const out = this.zeros([...x.shape.slice(0, -1), outputs]);
+    if (bias) this.kernels.add_rows(out.at, bias.at, x.rows, outputs);
+    this.product(values(out), values(x), transposed(values(weight)), x.rows, inputs, outputs);
+    this.record(() => {
+      const dy = gradients(out);
+      this.product(gradients(x), dy, values(weight), x.rows, outputs, inputs);
+      this.product(gradients(weight), transposed(dy), values(x), outputs, x.rows, inputs);
+      if (bias) this.kernels.sum_rows(bias.gradAt, out.gradAt, x.rows, outputs);
+    });
+    return out;
+  }
+
+  /** Rows of a table, times a factor, for tokens (batch, time). */
+  embedding(tokens, shape, table, factor) {
+    const { width } = table;
+    const out = this.zeros([...shape, width]);
+    const wrong = tokens.find((token) => !(token >= 0 && token < table.rows));
+    if (wrong !== undefined) {
+      throw new Error(`expected tokens from 0 to ${table.rows - 1}, got ${wrong}`);
     }
-
-    // --- the memory and the tape ----------------------------------------------------------------
-
-    /** Forget the last step's tensors. Recording, operations get gradients and go on the tape. */
-    begin({ recording }) {
-      this.memory.reset();
-      this.tape = [];
-      this.recording = recording;
-    }
-
-    /** Run the tape backwards. The gradients of the last result must be there. */
-    backward() {
-      for (let i = this.tape.length - 1; i >= 0; i -= 1) this.tape[i]();
-    }
-
-    record(backward) { if (this.recording) this.tape.push(backward); }
-
-    /** A new tensor of zeros. */
-    zeros(shape) {
-      const size = shape.reduce((product, n) => product * n, 1);
-      const at = this.memory.zeros(size);
-      return new Tensor(this.memory, shape, at, this.recording ? this.memory.zeros(size) : null);
-    }
-
-    /** A tensor of given numbers, without gradients. */
-    constant(shape, numbers) {
-      const tensor = new Tensor(this.memory, shape, this.memory.take(numbers.length), null);
-      tensor.data.set(numbers);
-      return tensor;
-    }
-
-    /** The address of a copy of whole numbers. */
-    integers(numbers) {
-      const at = this.memory.take(numbers.length);
-      this.memory.integers.set(numbers, at / 4);
-      return at;
-    }
-
-    /** out += a b, of matrices (n x depth) and (depth x m). */
-    product(out, a, b, n, depth, m) {
-      this.kernels.product(
-        out.at, out.row, a.at, a.row, a.column, b.at, b.row, b.column, n, depth, m,
-      );
-    }
-
-    // --- operations -----------------------------------------------------------------------------
-
-    /** x W^T + b, with W as (outputs, inputs); the bias may be null. */
-    linear(x, weight, bias) {
-      const [outputs, inputs] = weight.shape;
-      const out = this.zeros([...x.shape.slice(0, -1), outputs]);
-      if (bias) this.kernels.add_rows(out.at, bias.at, x.rows, outputs);
-      this.product(values(out), values(x), transposed(values(weight)), x.rows, inputs, outputs);
-      this.record(() => {
-        const dy = gradients(out);
-        this.product(gradients(x), dy, values(weight), x.rows, outputs, inputs);
-        this.product(gradients(weight), transposed(dy), values(x), outputs, x.rows, inputs);
-        if (bias) this.kernels.sum_rows(bias.gradAt, out.gradAt, x.rows, outputs);
-      });
-      return out;
-    }
-
-    /** Rows of a table, times a factor, for tokens (batch, time). */
-    embedding(tokens, shape, table, factor) {
-      const { width } = table;
-      const out = this.zeros([...shape, width]);
-      const wrong = tokens.find((token) => !(token >= 0 && token < table.rows));
-      if (wrong !== undefined) {
-        throw new Error(`expected tokens from 0 to ${table.rows - 1}, got ${wrong}`);
-      }
-      const [to, from] = [out.data, table.data];
+    const [to, from] = [out.data, table.data];
+    tokens.forEach((token, i) => {
+      for (let j = 0; j < width; j += 1) to[i * width + j] = from[token * width + j] * factor;
+    });
+    this.record(() => {
+      const [dy, dtable] = [out.grad, table.grad];
       tokens.forEach((token, i) => {
-        for (let j = 0; j < width; j += 1) to[i * width + j] = from[token * width + j] * factor;
-      });
-      this.record(() => {
-        const [dy, dtable] = [out.grad, table.grad];
-        tokens.forEach((token, i) => {
-          for (let j = 0; j < width; j += 1) {
-            dtable[token * width + j] += dy[i * width + j] * factor;
-          }
-        });
-      });
-      return out;
-    }
-
-    /** x + y, of one shape. */
-    add(x, y) {
-      const out = this.zeros(x.shape);
-      for (const term of [x, y]) this.kernels.add_rows(out.at, term.at, 1, x.size);
-      this.record(() => {
-        for (const term of [x, y]) this.kernels.add_rows(term.gradAt, out.gradAt, 1, x.size);
-      });
-      return out;
-    }
-
-    /** x (batch, time, d_model) + the first rows of a table of positions (longest, d_model). */
-    addPositions(x, table) {
-      const [batch, time, width] = x.shape;
-      const out = this.zeros(x.shape);
-      this.kernels.add_rows(out.at, x.at, 1, x.size);
-      this.kernels.add_rows(out.at, table.at, batch, time * width);
-      this.record(() => {
-        this.kernels.add_rows(x.gradAt, out.gradAt, 1, x.size);
-        if (table.gradAt !== null) {
-          this.kernels.sum_rows(table.gradAt, out.gradAt, batch, time * width);
+        for (let j = 0; j < width; j += 1) {
+          dtable[token * width + j] += dy[i * width + j] * factor;
         }
       });
-      return out;
-    }
+    });
+    return out;
+  }
 
-    /** Turn each pair of entries (a, b) by its angle: of each position, the same for each head. */
-    rotate(x, angles, heads) {
-      const [, time, width] = x.shape;
-      const pairs = width / heads / 2;
-      const out = this.zeros(x.shape);
-      // (a + bj) (cos + j sin): the gradient turns back.
-      const turn = (to, from, sign) => {
-        for (let i = 0; i < x.size; i += 2) {
-          const position = Math.floor(i / width) % time;
-          const pair = 2 * (position * pairs + ((i / 2) % pairs));
-          const [sin, cos] = [sign * angles[pair], angles[pair + 1]];
-          to[i] += from[i] * cos - from[i + 1] * sin;
-          to[i + 1] += from[i] * sin + from[i + 1] * cos;
-        }
-      };
-      turn(out.data, x.data, 1);
-      this.record(() => turn(x.grad, out.grad, -1));
-      return out;
-    }
+  /** x + y, of one shape. */
+  add(x, y) {
+    const out = this.zeros(x.shape);
+    for (const term of [x, y]) this.kernels.add_rows(out.at, term.at, 1, x.size);
+    this.record(() => {
+      for (const term of [x, y]) this.kernels.add_rows(term.gradAt, out.gradAt, 1, x.size);
+    });
+    return out;
+  }
 
-    /**
-     * softmax(Q K^T / sqrt(d_k)) V for each head; the heads lie side by side in the last axis.
-     * Query i sees the keys up to i where causal, and the first lengths[row] keys where given.
-     * slopes: of ALiBi, one for each head. Returns the output and the weights.
-     */
-    attention(query, key, value, heads, { causal = false, lengths = null, slopes = null }) {
-      const { kernels } = this;
-      const [batch, queries] = query.shape;
-      const keys = key.shape[1];
-      const [d_k, d_v] = [query.width / heads, value.width / heads];
-      const scale = 1 / Math.sqrt(d_k);
-      const weights = this.zeros([batch, heads, queries, keys]);
-      const output = this.zeros([batch, queries, value.width]);
-      const eachHead = (visit) => {
-        for (let row = 0; row < batch; row += 1) {
-          for (let head = 0; head < heads; head += 1) {
-            const map = 4 * (row * heads + head) * queries * keys;
-            const side = ({ shape, width }, at) =>
-              matrix(at + 4 * (row * shape[1] * width + (head * width) / heads), width);
-            visit(map, side);
-          }
-        }
-      };
-      eachHead((map, side) => this.product(matrix(weights.at + map, keys),
-        side(query, query.at), transposed(side(key, key.at)), queries, d_k, keys));
-      kernels.softmax(weights.at, lengths ? this.integers(lengths) : 0,
-        slopes ? this.constant([heads], slopes).at : 0, batch, heads, queries, keys, causal, scale);
-      eachHead((map, side) => this.product(side(output, output.at),
-        matrix(weights.at + map, keys), side(value, value.at), queries, keys, d_v));
-      this.record(() => {
-        eachHead((map, side) => {
-          const dy = side(output, output.gradAt);
-          this.product(matrix(weights.gradAt + map, keys), dy, transposed(side(value, value.at)),
-            queries, d_v, keys);
-          this.product(side(value, value.gradAt), transposed(matrix(weights.at + map, keys)), dy,
-            keys, queries, d_v);
-        });
-        kernels.softmax_backward(weights.gradAt, weights.at, weights.rows, keys, scale);
-        eachHead((map, side) => {
-          const dscores = matrix(weights.gradAt + map, keys);
-          this.product(side(query, query.gradAt), dscores, side(key, key.at), queries, keys, d_k);
-          this.product(side(key, key.gradAt), transposed(dscores), side(query, query.at),
-            keys, queries, d_k);
-        });
-      });
-      return { output, weights };
-    }
-
-    /** (x - mean) / sqrt(variance + eps) * gain + bias, each row by itself. */
-    layerNorm(x, gain, bias, eps) {
-      const { kernels } = this;
-      const out = this.zeros(x.shape);
-      const kept = this.memory.take(2 * x.rows);
-      kernels.layer_norm(out.at, kept, x.at, gain.at, bias.at, x.rows, x.width, eps);
-      this.record(() => kernels.layer_norm_backward(x.gradAt, gain.gradAt, bias.gradAt,
-        out.gradAt, kept, x.at, gain.at, x.rows, x.width));
-      return out;
-    }
-
-    /** max(0, x). */
-    relu(x) {
-      const out = this.zeros(x.shape);
-      this.kernels.relu(out.at, x.at, x.size);
-      this.record(() => this.kernels.relu_backward(x.gradAt, out.gradAt, out.at, x.size));
-      return out;
-    }
-
-    /**
-     * The mean of -ln softmax(logits)[target] over the targets that are 0 or more. It is the last
-     * operation of a step: the gradients of the logits are written at once.
-     */
-    crossEntropy(logits, targets, classes) {
-      const rows = logits.size / classes;
-      if (targets.length !== rows) {
-        throw new Error(`expected ${rows} targets, got ${targets.length}`);
+  /** x (batch, time, d_model) + the first rows of a table of positions (longest, d_model). */
+  addPositions(x, table) {
+    const [batch, time, width] = x.shape;
+    const out = this.zeros(x.shape);
+    this.kernels.add_rows(out.at, x.at, 1, x.size);
+    this.kernels.add_rows(out.at, table.at, batch, time * width);
+    this.record(() => {
+      this.kernels.add_rows(x.gradAt, out.gradAt, 1, x.size);
+      if (table.gradAt !== null) {
+        this.kernels.sum_rows(table.gradAt, out.gradAt, batch, time * width);
       }
-      const counted = targets.reduce((n, target) => n + (target >= 0), 0) || 1;
-      return this.kernels.cross_entropy(
-        logits.gradAt, logits.at, this.integers(targets), rows, classes, 1 / counted,
-      ) / counted;
-    }
+    });
+    return out;
+  }
 
-    // --- parameters -----------------------------------------------------------------------------
-
-    /** A tensor that stays from step to step; fill() makes each of its numbers. */
-    parameter(name, shape, fill) {
-      this.recording = false; // its gradients come later, by `keepParameters`
-      const tensor = Object.assign(this.zeros(shape), { name, engine: this });
-      tensor.data.forEach((_, i, data) => { data[i] = fill(); });
-      return tensor;
-    }
-
-    /**
-     * Keep these parameters, made one behind the other, and give them gradients in the same order:
-     * so they are one row of numbers for an optimiser. Nothing else may have been made meanwhile.
-     */
-    keepParameters(parameters) {
-      const count = parameters.reduce((sum, { size }) => sum + size, 0);
-      const gradAt = this.memory.zeros(count);
-      for (const tensor of parameters) tensor.gradAt = gradAt + tensor.at - parameters[0].at;
-      this.memory.keep();
-    }
+  /** Turn each pair of entries (a, b) by its angle: of each position, the same for each head. */
+  rotate(x, angles, heads) {
+    const [, time, width] = x.shape;
+    const pairs = width / heads / 2;
+    const out = this.zeros(x.shape);
+    // (a + bj) (cos + j sin): the gradient turns back.
+    const turn = (to, from, sign) => {
+      for (let i = 0; i < x.size; i += 2) {
+        const position = Math.floor(i / width) % time;
+        const pair = 2 * (position * pairs + ((i / 2) % pairs));
+        const [sin, cos] = [sign * angles[pair], angles[pair + 1]];
+        to[i] += from[i] * cos - from[i + 1] * sin;
+        to[i + 1] += from[i] * sin + from[i + 1] * cos;
+      }
+    };
+    turn(out.data, x.data, 1);
+    this.record(() => turn(x.grad, out.grad, -1));
+    return out;
   }
 
   /**
-   * An engine on the bytes of kernels.wasm, or on the plain kernels where there are none, or where
-   * the browser cannot compile them. engine.path says which: "wasm" or "plain".
+   * softmax(Q K^T / sqrt(d_k)) V for each head; the heads lie side by side in the last axis.
+   * Query i sees the keys up to i where causal, and the first lengths[row] keys where given.
+   * slopes: of ALiBi, one for each head. Returns the output and the weights.
    */
-  async function makeEngine({ wasm = null } = {}) {
-    if (wasm && typeof WebAssembly !== "undefined") {
-      try {
-        const { instance } = await WebAssembly.instantiate(wasm, { math: { log: Math.log } });
-        const { memory, __heap_base: start, ...kernels } = instance.exports;
-        return new Engine({ path: "wasm", kernels, memory: new Memory(memory, start.value) });
-      } catch (error) {
-        // No SIMD, or a page whose policy forbids to compile.
-        if (!(error instanceof WebAssembly.CompileError)) throw error;
+  attention(query, key, value, heads, { causal = false, lengths = null, slopes = null }) {
+    const { kernels } = this;
+    const [batch, queries] = query.shape;
+    const keys = key.shape[1];
+    const [d_k, d_v] = [query.width / heads, value.width / heads];
+    const scale = 1 / Math.sqrt(d_k);
+    const weights = this.zeros([batch, heads, queries, keys]);
+    const output = this.zeros([batch, queries, value.width]);
+    const eachHead = (visit) => {
+      for (let row = 0; row < batch; row += 1) {
+        for (let head = 0; head < heads; head += 1) {
+          const map = 4 * (row * heads + head) * queries * keys;
+          const side = ({ shape, width }, at) =>
+            matrix(at + 4 * (row * shape[1] * width + (head * width) / heads), width);
+          visit(map, side);
+        }
       }
-    }
-    const memory = new Memory(new Buffer(), 16); // address 0 means that something is left out
-    return new Engine({ path: "plain", kernels: plainKernels(memory), memory });
+    };
+    eachHead((map, side) => this.product(matrix(weights.at + map, keys),
+      side(query, query.at), transposed(side(key, key.at)), queries, d_k, keys));
+    kernels.softmax(weights.at, lengths ? this.integers(lengths) : 0,
+      slopes ? this.constant([heads], slopes).at : 0, batch, heads, queries, keys, causal, scale);
+    eachHead((map, side) => this.product(side(output, output.at),
+      matrix(weights.at + map, keys), side(value, value.at), queries, keys, d_v));
+    this.record(() => {
+      eachHead((map, side) => {
+        const dy = side(output, output.gradAt);
+        this.product(matrix(weights.gradAt + map, keys), dy, transposed(side(value, value.at)),
+          queries, d_v, keys);
+        this.product(side(value, value.gradAt), transposed(matrix(weights.at + map, keys)), dy,
+          keys, queries, d_v);
+      });
+      kernels.softmax_backward(weights.gradAt, weights.at, weights.rows, keys, scale);
+      eachHead((map, side) => {
+        const dscores = matrix(weights.gradAt + map, keys);
+        this.product(side(query, query.gradAt), dscores, side(key, key.at), queries, keys, d_k);
+        this.product(side(key, key.gradAt), transposed(dscores), side(query, query.at),
+          keys, queries, d_k);
+      });
+    });
+    return { output, weights };
   }
 
-  return { makeEngine, oneOf };
-})();
+  /** (x - mean) / sqrt(variance + eps) * gain + bias, each row by itself. */
+  layerNorm(x, gain, bias, eps) {
+    const { kernels } = this;
+    const out = this.zeros(x.shape);
+    const kept = this.memory.take(2 * x.rows);
+    kernels.layer_norm(out.at, kept, x.at, gain.at, bias.at, x.rows, x.width, eps);
+    this.record(() => kernels.layer_norm_backward(x.gradAt, gain.gradAt, bias.gradAt,
+      out.gradAt, kept, x.at, gain.at, x.rows, x.width));
+    return out;
+  }
+
+  /** max(0, x). */
+  relu(x) {
+    const out = this.zeros(x.shape);
+    this.kernels.relu(out.at, x.at, x.size);
+    this.record(() => this.kernels.relu_backward(x.gradAt, out.gradAt, out.at, x.size));
+    return out;
+  }
+
+  /**
+   * The mean of -ln softmax(logits)[target] over the targets that are 0 or more. It is the last
+   * operation of a step: the gradients of the logits are written at once.
+   */
+  crossEntropy(logits, targets, classes) {
+    const rows = logits.size / classes;
+    if (targets.length !== rows) {
+      throw new Error(`expected ${rows} targets, got ${targets.length}`);
+    }
+    const counted = targets.reduce((n, target) => n + (target >= 0), 0) || 1;
+    return this.kernels.cross_entropy(
+      logits.gradAt, logits.at, this.integers(targets), rows, classes, 1 / counted,
+    ) / counted;
+  }
+
+  // --- parameters -----------------------------------------------------------------------------
+
+  /** A tensor that stays from step to step; fill() makes each of its numbers. */
+  parameter(name, shape, fill) {
+    this.recording = false; // its gradients come later, by `keepParameters`
+    const tensor = Object.assign(this.zeros(shape), { name, engine: this });
+    tensor.data.forEach((_, i, data) => { data[i] = fill(); });
+    return tensor;
+  }
+
+  /**
+   * Keep these parameters, made one behind the other, and give them gradients in the same order:
+   * so they are one row of numbers for an optimiser. Nothing else may have been made meanwhile.
+   */
+  keepParameters(parameters) {
+    const count = parameters.reduce((sum, { size }) => sum + size, 0);
+    const gradAt = this.memory.zeros(count);
+    for (const tensor of parameters) tensor.gradAt = gradAt + tensor.at - parameters[0].at;
+    this.memory.keep();
+  }
+}
+
+/**
+ * An engine on the bytes of kernels.wasm, or on the plain kernels where there are none, or where
+ * the browser cannot compile them. engine.path says which: "wasm" or "plain".
+ * @param {{ wasm?: ArrayBuffer | null }} options
+ */
+export async function makeEngine({ wasm = null } = {}) {
+  if (wasm && typeof WebAssembly !== "undefined") {
+    try {
+      const { instance } = await WebAssembly.instantiate(wasm, { math: { log: Math.log } });
+      const { memory, __heap_base: start, ...kernels } = /** @type {any} */ (instance.exports);
+      return new Engine({ path: "wasm", kernels, memory: new Memory(memory, start.value) });
+    } catch (error) {
+      // No SIMD, or a page whose policy forbids to compile.
+      if (!(error instanceof WebAssembly.CompileError)) throw error;
+    }
+  }
+  const memory = new Memory(new Buffer(), 16); // address 0 means that something is left out
+  return new Engine({ path: "plain", kernels: plainKernels(memory), memory });
+}

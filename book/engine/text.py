@@ -1,27 +1,29 @@
 """The engine of the laboratories as a page or a notebook's front end gets it: one text, one binary.
 
-The scripts beside this file, in their order, are the text of a worker. The build makes a
-script of it for the pages (`_static/widgets/engine.js`), which none loads before a reader asks; a
-kernel sends the same text. Only Python's own library is used here, since building needs no other.
+`worker.js` and what it imports are the text of a worker. The build makes a script of it for the
+pages (`_static/widgets/engine.js`), which none loads before a reader asks; a kernel sends the same
+text. Only Python's own library is used here, since building needs no other.
 """
 
 import base64
 import json
 from pathlib import Path
 
+from widgets import joiner
+
 QUOTES = ('"', "`")
 FOLDER = Path(__file__).parent
-MATH = FOLDER.parent / "widgets" / "js" / "math.js"
-SCRIPTS = (  # in this order; before them stands `math.js`, which pages have too
-    *("random", "plain", "tensors", "layers", "model", "optimiser"),
-    *("tasks", "trainer", "worker"),
-)
+WORKER = FOLDER / "worker.js"
+
+
+def scripts() -> dict[str, Path]:
+    """The files of the worker's scripts by their names, each after those that it imports."""
+    return {module.path.stem: module.path for module in joiner.modules(WORKER)}
 
 
 def worker_text() -> str:
     """The scripts of the worker as one: a classic script without imports, made lean."""
-    paths = [MATH, *(FOLDER / f"{name}.js" for name in SCRIPTS)]
-    return "".join(lean(path.read_text(encoding="utf-8")) for path in paths)
+    return lean(joiner.join(WORKER))
 
 
 def lean(script: str) -> str:

@@ -1,89 +1,90 @@
 // One run: a task, a model and an optimiser. Each number of it is fixed by the settings and the seed.
-const trainer = (() => {
-  const [PARAMETERS, TESTED] = [-1, -2]; // beside the steps 0, 1, ...: what else is drawn
-  const [WINDOW, TOO_HIGH] = [20, 5];
-  const [SLOW, FAST] = [0.001, 0.1]; // rates at which the laboratories rarely succeed
+import { makeModel } from "./model.js";
+import { makeAdam } from "./optimiser.js";
+import { makeRandom } from "./random.js";
+import * as tasks from "./tasks.js";
 
-  /** The seed of one part of a run: two numbers, mixed until every bit depends on every other. */
-  function mix(seed, part) {
-    // As MurmurHash3 ends.
-    let bits = Math.imul(seed ^ Math.imul(part + 3, 0x9e3779b1), 0x85ebca6b);
-    bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
-    bits = Math.imul(bits ^ (bits >>> 16), 0x27d4eb2f);
-    return (bits ^ (bits >>> 15)) >>> 0;
+const [PARAMETERS, TESTED] = [-1, -2]; // beside the steps 0, 1, ...: what else is drawn
+const [WINDOW, TOO_HIGH] = [20, 5];
+const [SLOW, FAST] = [0.001, 0.1]; // rates at which the laboratories rarely succeed
+
+/** The seed of one part of a run: two numbers, mixed until every bit depends on every other. */
+function mix(seed, part) {
+  // As MurmurHash3 ends.
+  let bits = Math.imul(seed ^ Math.imul(part + 3, 0x9e3779b1), 0x85ebca6b);
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
+  bits = Math.imul(bits ^ (bits >>> 16), 0x27d4eb2f);
+  return (bits ^ (bits >>> 15)) >>> 0;
+}
+
+function diverged(step, lr, reason) {
+  const message = `Training diverged at step ${step}: ${reason}. The learning rate, ${lr}, is too `
+    + "high here; try a third of it, or less.";
+  return Object.assign(new Error(message), { name: "Diverged", step });
+}
+
+/** What to know of settings that are possible and will hardly do, or null. */
+function noteOn({ steps, lr }) {
+  if (lr >= FAST) return `At a rate of ${lr} these small models hardly learn: each step goes too far.`;
+  if (lr >= SLOW) return null;
+  return `Adam changes a number by about the rate at each step, and the rate falls to 0: by at most `
+    + `about ${(lr * steps / 2).toPrecision(1)} in this run, which may be too little to learn the task.`;
+}
+
+/** engine: a new one for each run. Throws a sentence for the reader where settings do not fit. */
+export function makeRun({ engine, task, settings, seed }) {
+  if (!Number.isInteger(seed) || seed < 0 || seed >= 2 ** 32) {
+    throw new Error(`expected a seed from 0 to ${2 ** 32 - 1}, a whole number, got ${seed}`);
+  }
+  const work = tasks.make(task, settings, makeRandom(mix(seed, TESTED)));
+  const model = makeModel(engine, work.design, makeRandom(mix(seed, PARAMETERS)));
+  const adam = makeAdam(model.parameters, work.options);
+  const { steps, lr } = work.options;
+  const begun = model.save();
+  const classes = work.design.classes ?? work.design.target_vocab ?? work.design.source_vocab;
+  const [guess, recent] = [Math.log(classes), []];
+  let taken = 0;
+
+  const batch = (step) => work.batch(makeRandom(mix(seed, step)));
+
+  /** One step; its number counts from 1, as in "after step 1". */
+  function step() {
+    if (taken === steps) throw new Error(`the run has ended: it has ${steps} steps`);
+    const { loss } = model.learn(batch(taken));
+    if (!Number.isFinite(loss)) throw diverged(taken + 1, lr, "the loss is no longer a number");
+    recent.push(loss);
+    if (recent.length > WINDOW) recent.shift();
+    if (recent.length === WINDOW && Math.min(...recent) > TOO_HIGH * guess) {
+      throw diverged(taken + 1, lr, `for ${WINDOW} steps the loss was more than ${TOO_HIGH} times `
+        + `that of a guess, ${guess.toFixed(2)}`);
+    }
+    const { lr: rate } = adam.step(taken);
+    taken += 1;
+    return { step: taken, loss, lr: rate };
   }
 
-  function diverged(step, lr, reason) {
-    const message = `Training diverged at step ${step}: ${reason}. The learning rate, ${lr}, is too `
-      + "high here; try a third of it, or less.";
-    return Object.assign(new Error(message), { name: "Diverged", step });
+  /** How the model does on what it is tested on, after the steps taken so far. */
+  const probe = () => ({ step: taken, ...work.probe(model.read) });
+
+  /** The model's answer to a reader's text: {input, output, right} or {error}. */
+  function ask(text) {
+    if (!work.ask) return { error: "This laboratory takes no text." };
+    return work.ask(model.read, String(text));
   }
 
-  /** What to know of settings that are possible and will hardly do, or null. */
-  function noteOn({ steps, lr }) {
-    if (lr >= FAST) return `At a rate of ${lr} these small models hardly learn: each step goes too far.`;
-    if (lr >= SLOW) return null;
-    return `Adam changes a number by about the rate at each step, and the rate falls to 0: by at most `
-      + `about ${(lr * steps / 2).toPrecision(1)} in this run, which may be too little to learn the task.`;
+  /** What another program needs to repeat the run: initial parameters and batches among it. */
+  function record() {
+    let at = 0;
+    const parameters = model.parameters.map(({ name, shape }) => {
+      const size = shape.reduce((product, n) => product * n, 1);
+      at += size;
+      return { name, shape, data: begun.slice(at - size, at) };
+    });
+    return { design: work.design, options: work.options, parameters, batch };
   }
 
-  /** engine: a new one for each run. Throws a sentence for the reader where settings do not fit. */
-  function makeRun({ engine, task, settings, seed }) {
-    if (!Number.isInteger(seed) || seed < 0 || seed >= 2 ** 32) {
-      throw new Error(`expected a seed from 0 to ${2 ** 32 - 1}, a whole number, got ${seed}`);
-    }
-    const work = tasks.make(task, settings, makeRandom(mix(seed, TESTED)));
-    const model = makeModel(engine, work.design, makeRandom(mix(seed, PARAMETERS)));
-    const adam = makeAdam(model.parameters, work.options);
-    const { steps, lr } = work.options;
-    const begun = model.save();
-    const classes = work.design.classes ?? work.design.target_vocab ?? work.design.source_vocab;
-    const [guess, recent] = [Math.log(classes), []];
-    let taken = 0;
-
-    const batch = (step) => work.batch(makeRandom(mix(seed, step)));
-
-    /** One step; its number counts from 1, as in "after step 1". */
-    function step() {
-      if (taken === steps) throw new Error(`the run has ended: it has ${steps} steps`);
-      const { loss } = model.learn(batch(taken));
-      if (!Number.isFinite(loss)) throw diverged(taken + 1, lr, "the loss is no longer a number");
-      recent.push(loss);
-      if (recent.length > WINDOW) recent.shift();
-      if (recent.length === WINDOW && Math.min(...recent) > TOO_HIGH * guess) {
-        throw diverged(taken + 1, lr, `for ${WINDOW} steps the loss was more than ${TOO_HIGH} times `
-          + `that of a guess, ${guess.toFixed(2)}`);
-      }
-      const { lr: rate } = adam.step(taken);
-      taken += 1;
-      return { step: taken, loss, lr: rate };
-    }
-
-    /** How the model does on what it is tested on, after the steps taken so far. */
-    const probe = () => ({ step: taken, ...work.probe(model.read) });
-
-    /** The model's answer to a reader's text: {input, output, right} or {error}. */
-    function ask(text) {
-      if (!work.ask) return { error: "This laboratory takes no text." };
-      return work.ask(model.read, String(text));
-    }
-
-    /** What another program needs to repeat the run: initial parameters and batches among it. */
-    function record() {
-      let at = 0;
-      const parameters = model.parameters.map(({ name, shape }) => {
-        const size = shape.reduce((product, n) => product * n, 1);
-        at += size;
-        return { name, shape, data: begun.slice(at - size, at) };
-      });
-      return { design: work.design, options: work.options, parameters, batch };
-    }
-
-    return {
-      step, probe, ask, record, steps, note: noteOn(work.options), parameters: model.count, load: model.load, save: model.save,
-      get done() { return taken === steps; },
-    };
-  }
-
-  return { makeRun };
-})();
+  return {
+    step, probe, ask, record, steps, note: noteOn(work.options), parameters: model.count, load: model.load, save: model.save,
+    get done() { return taken === steps; },
+  };
+}

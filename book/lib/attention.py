@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from lib.layers import _require_fraction, _require_sizes
+from lib.layers import _require_sizes
 from lib.masks import fit_mask
 from lib.positions import Positions
 
@@ -209,7 +209,7 @@ class MultiHeadAttention(nn.Module):
 
     Shapes: see `forward`.
     Args:
-        d_model: the model's width, which the sizes below follow unless they are given.
+        d_model: the model's dimension, which the sizes below follow unless they are given.
         n_heads: heads of queries, and attention maps.
         n_kv_heads: heads of keys and values; n_heads unless given.
         d_k: dimension of one head's queries and keys; d_model / n_heads unless given.
@@ -222,8 +222,9 @@ class MultiHeadAttention(nn.Module):
         dropout: of the attention weights, in training; the paper has none there.
         positions: a scheme of `lib.positions` that rotates queries and keys or adds to the scores,
             for self-attention; the layers of a stack share one.
-    Errors: ValueError for a size below 1, a dropout that is not from 0 to below 1, and if n_heads
-        does not divide d_model where d_k or d_v follows from it, or n_kv_heads not n_heads.
+    Errors: ValueError for d_model or n_heads below 1, a dropout that is not from 0 to below 1, and
+        if n_heads does not divide d_model where d_k or d_v follows from it, or n_kv_heads not
+        n_heads.
     Source: Attention Is All You Need, section 3.2.2; Shazeer 2019 (multi-query); Ainslie et al.
         2023 (grouped-query).
     """
@@ -257,7 +258,8 @@ class MultiHeadAttention(nn.Module):
                 f"expected n_kv_heads to divide n_heads, got n_kv_heads={n_kv_heads} and "
                 f"n_heads={n_heads}; each group has n_heads / n_kv_heads query heads"
             )
-        _require_fraction(dropout)
+        if not 0 <= dropout < 1:
+            raise ValueError(f"expected a dropout of at least 0 and below 1, got {dropout!r}")
         self.n_heads = n_heads
         self.n_kv_heads = n_kv_heads
         self.dropout = dropout
@@ -268,7 +270,6 @@ class MultiHeadAttention(nn.Module):
         d_key_in = d_model if d_key_in is None else d_key_in
         d_value_in = d_key_in if d_value_in is None else d_value_in
         d_out = d_model if d_out is None else d_out
-        _require_sizes(d_k=d_k, d_v=d_v, d_query_in=d_query_in, d_key_in=d_key_in, d_out=d_out)
 
         # The matrices W_1 ... W_h of all heads stand side by side in one.
         self.w_q = nn.Linear(d_query_in, n_heads * d_k, bias=bias)
@@ -405,8 +406,8 @@ def attention_maps(
 
     for name, layer in model.named_modules():
         if isinstance(layer, MultiHeadAttention):
-            hook = partial(keep, name.removesuffix(".sublayer"))
-            hooks.append(layer.register_forward_hook(hook, with_kwargs=True))
+            keep_its_map = partial(keep, name.removesuffix(".sublayer"))
+            hooks.append(layer.register_forward_hook(keep_its_map, with_kwargs=True))
     try:
         model(*inputs, **options)
     finally:

@@ -153,10 +153,8 @@ class Vocabulary:
     def from_sentences(cls, sentences: Iterable[Sequence[str]], min_count: int = 1) -> "Vocabulary":
         """Collect the tokens that occur at least `min_count` times, the most frequent first.
 
-        Errors: ValueError for a sentence that is not yet split into tokens, or min_count below 1.
+        Errors: ValueError for a sentence that is not yet split into tokens.
         """
-        if min_count < 1:
-            raise ValueError(f"expected min_count of at least 1, got {min_count}")
         counts = Counter(token for sentence in sentences for token in cls._cut(sentence))
         frequent = sorted((-n, token) for token, n in counts.items() if n >= min_count)
         return cls(token for _, token in frequent)
@@ -232,8 +230,6 @@ def make_batch(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vo
 
     Errors: ValueError for no pairs.
     """
-    if not pairs:
-        raise ValueError("expected at least one pair to make a batch of, got none")
     sources = [source_vocab.encode(pair.source) for pair in pairs]
     return pad_batch(sources, [target_vocab.encode(pair.target) for pair in pairs])
 
@@ -284,9 +280,9 @@ class BatchStream:
 
     A batch is full when one sentence more would pass `max_tokens` on either side, or when it has
     `batch_size` sentences; at least one of the two bounds is needed. In each epoch the pairs are
-    shuffled and cut into pools; each pool is sorted by length and cut into batches, so that little
-    of them is padding; then the batches are shuffled. The order of an epoch follows from seed and
-    epoch alone, so the position is all there is to save.
+    shuffled and split into pools; each pool is sorted by length and split into batches, so that
+    little of them is padding; then the batches are shuffled. The order of an epoch follows from
+    seed and epoch alone, so the position is all there is to save.
 
     Args:
         pairs: the sentences.
@@ -381,9 +377,7 @@ class BatchStream:
         return groups
 
     def batch(self, group: Sequence[int]) -> Batch:
-        """Put the pairs with these numbers side by side; ValueError for a number without one."""
-        if not all(0 <= i < len(self._pairs) for i in group):
-            raise ValueError(f"expected numbers from 0 to {len(self._pairs) - 1}, got {group}")
+        """Put the pairs with these numbers side by side."""
         pairs = [self._pairs[i] for i in group]
         return pad_batch([pair.source for pair in pairs], [pair.target for pair in pairs])
 

@@ -2,7 +2,7 @@
 
 One loop, `decode`, and a rule that chooses each token: greedy decoding and sampling are rules. Beam
 search keeps several sentences at once. All work on any `SequenceModel`: one that reads a source and
-answers it from BOS on, or a language model, which continues the beginning that it is given.
+answers it from BOS on, or a language model, which continues the prefix that it is given.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +18,7 @@ from lib.data import BOS, EOS, PAD, Pair, Vocabulary, make_batch
 from lib.layers import in_mode
 
 BATCH_SIZE = 250  # sentences that `translate` decodes together
+MOST_ALPHA = 50  # of the length penalty
 ROUNDING = 1e-6  # of a sum of probabilities in float32
 
 
@@ -39,7 +40,7 @@ class SequenceModel(Protocol):
 
 
 def _first_token(model: SequenceModel, source: Tensor) -> Int[Tensor, " batch"]:
-    """What is fed first: BOS, or the end of the beginning that a language model continues."""
+    """What is fed first: BOS, or the last token of the prefix that a language model continues."""
     if getattr(model, "continues", False):
         return source[:, -1]
     return source.new_full((len(source),), BOS)
@@ -219,17 +220,15 @@ def length_penalty(length: int, alpha: float) -> float:
     lp(length) = ((5 + length) / 6) ^ alpha
 
     Args: length in tokens, EOS included; alpha, 0 for no penalty, 0.6 in the paper.
-    Errors: ValueError for a length below 1, an alpha below 0, or one so large that lp overflows.
+    Errors: ValueError for a length below 1, and an alpha below 0 or so large that lp may overflow.
     Source: Wu et al. 2016, equation 14.
     """
-    if length < 1 or not 0 <= alpha < torch.inf:
+    if length < 1 or not 0 <= alpha <= MOST_ALPHA:
         raise ValueError(
-            f"expected length of at least 1 and alpha of at least 0, got {length} and {alpha}"
+            f"expected length of at least 1 and alpha from 0 to {MOST_ALPHA}, got {length} and "
+            f"{alpha}; the paper has 0.6"
         )
-    try:
-        return ((5 + length) / 6) ** alpha
-    except OverflowError as error:
-        raise ValueError(f"expected a smaller alpha, got {alpha}; the paper has 0.6") from error
+    return ((5 + length) / 6) ** alpha
 
 
 def select_rows(state: Any, rows: Int[Tensor, " rows"]) -> Any:

@@ -16,6 +16,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lib.masks import _require_boolean
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -55,7 +57,6 @@ class LayerNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float = 1e-5):
         super().__init__()
-        _require_sizes(d_model=d_model)
         self.gain = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model))
         self.eps = eps
@@ -76,7 +77,6 @@ class RMSNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float = 1e-5):
         super().__init__()
-        _require_sizes(d_model=d_model)
         self.gain = nn.Parameter(torch.ones(d_model))
         self.eps = eps
 
@@ -100,7 +100,6 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, activation: str = "relu", *, bias: bool = True):
         super().__init__()
-        _require_sizes(d_model=d_model, d_ff=d_ff)
         if activation not in ACTIVATIONS:
             raise ValueError(
                 f"expected an activation out of {', '.join(ACTIVATIONS)}, got {activation!r}"
@@ -130,8 +129,8 @@ class Residual(nn.Module):
     Args: norm_layer makes the norm from d_model: LayerNorm, RMSNorm or a partial of one of them.
     Shapes: x (*batch, d_model); further arguments go to the sub-layer, which must return the shape
         of x. Returns that shape.
-    Errors: ValueError for another word than "pre" or "post", a dropout that is not from 0 to below
-        1, or a sub-layer that changes the shape.
+    Errors: ValueError for another word than "pre" or "post", a dropout that is not from 0 to 1, or
+        a sub-layer that changes the shape.
     Source: Attention Is All You Need, sections 3.1 and 5.4; Xiong et al. 2020 (pre-norm).
     """
 
@@ -147,7 +146,6 @@ class Residual(nn.Module):
         super().__init__()
         if norm not in PLACEMENTS:
             raise ValueError(f'expected norm "pre" or "post", got {norm!r}')
-        _require_fraction(dropout)
         self.sublayer = sublayer
         self.norm = norm_layer(d_model)
         self.dropout = nn.Dropout(dropout)
@@ -186,16 +184,12 @@ def at_real(layers: Iterable[nn.Module], real: Bool[Tensor, "batch time"]) -> It
     and whatever calls them stay as they are.
 
     Shapes: real (batch, time); the layers' inputs are (batch, time, d_model).
-    Errors: ValueError, when a layer runs, for a mask that is not boolean or of another shape.
+    Errors: ValueError for a mask that is not boolean; torch's IndexError, when a layer runs, for
+        one of another shape.
     """
+    _require_boolean(real)
 
     def pack(layer: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
-        if real.shape != inputs[0].shape[:-1] or real.dtype != torch.bool:
-            raise ValueError(
-                "expected a boolean mask with one entry for each position, got "
-                f"{real.dtype} {tuple(real.shape)} for an input {tuple(inputs[0].shape)}; "
-                "make it of the lengths of the same batch"
-            )
         return inputs[0][real]  # (tokens, d_model)
 
     def unpack(layer: nn.Module, inputs: tuple[Tensor, ...], rows: Tensor) -> Tensor:
@@ -222,15 +216,12 @@ class Embedding(nn.Module):
     the first loss is far above ln(vocab), with std 1/2 it is close to it.
 
     Shapes: tokens (*batch), integers. Returns (*batch, d_model).
-    Errors: ValueError for a token number outside the vocabulary, sizes below 1 or a negative std.
+    Errors: ValueError for a token number outside the vocabulary.
     Source: Attention Is All You Need, section 3.4.
     """
 
     def __init__(self, vocab: int, d_model: int, *, std: float = 1.0):
         super().__init__()
-        _require_sizes(vocab=vocab, d_model=d_model)
-        if not 0 <= std < math.inf:
-            raise ValueError(f"expected a finite std of 0 or more, got {std}")
         self.weight = nn.Parameter(torch.empty(vocab, d_model))
         self.scale = math.sqrt(d_model)
         nn.init.normal_(self.weight, std=std / self.scale)
@@ -270,8 +261,3 @@ def _require_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"expected {name} of 1 or more, got {size}")
-
-
-def _require_fraction(dropout: float) -> None:
-    if not 0 <= dropout < 1:
-        raise ValueError(f"expected a dropout of at least 0 and below 1, got {dropout!r}")

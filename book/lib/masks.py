@@ -18,8 +18,7 @@ def padding_mask(
     Shapes: lengths (batch,), one for each sequence, gives (batch, 1, key), alike for all queries;
         lengths (batch, query), one for each query, gives (batch, query, key). A length of 0
         makes a fully masked row, which attends to nothing and whose output is zero.
-    Errors: ValueError for lengths that are not integers or have another number of axes, and for
-        n_keys below 0.
+    Errors: ValueError for lengths that are not integers or have another number of axes.
     Source: ours; the paper batches sentences of similar length (section 5.1).
     """
     if lengths.dim() not in (1, 2) or lengths.is_floating_point() or lengths.dtype == torch.bool:
@@ -28,8 +27,6 @@ def padding_mask(
             f"got {lengths.dtype} of shape {tuple(lengths.shape)}; for a mask of token ids "
             "count the real tokens first: (ids != PAD).sum(-1)"
         )
-    if n_keys < 0:
-        raise ValueError(f"expected n_keys of 0 or more, got {n_keys}")
     position = torch.arange(n_keys, device=lengths.device)  # (key,)
     if lengths.dim() == 1:
         lengths = lengths[:, None]  # (batch, 1)
@@ -84,7 +81,8 @@ def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | N
 
     Shapes: (query, key), (batch, query, key) and (batch, heads, query, key) in any mixture, each
         axis full or 1. The result has the longest of these shapes; None if every mask is None.
-    Errors: ValueError for a mask that is not boolean, or for shapes that do not fit together.
+    Errors: ValueError for a mask that is not boolean; torch's RuntimeError for shapes that do not
+        fit together.
     Source: Attention Is All You Need, section 3.2.3.
     """
     given = [mask for mask in masks if mask is not None]
@@ -94,13 +92,7 @@ def combine_masks(*masks: Bool[Tensor, "..."] | None) -> Bool[Tensor, "..."] | N
         given = [_add_heads_axis(mask) for mask in given]
     combined = None
     for mask in given:
-        try:
-            combined = mask if combined is None else combined & mask
-        except RuntimeError as error:
-            shapes = ", ".join(str(tuple(mask.shape)) for mask in given)
-            raise ValueError(
-                f"expected masks that broadcast, got {shapes}; each axis must be full or 1"
-            ) from error
+        combined = mask if combined is None else combined & mask
     return combined
 
 
@@ -118,13 +110,10 @@ def fit_mask(mask: Bool[Tensor, "..."], shape: tuple[int, ...]) -> Bool[Tensor, 
     if not 2 <= fitted.dim() <= len(shape) or any(
         size not in (1, full) for size, full in zip(fitted.shape, ends, strict=True)
     ):
-        forms = "(query, key), (batch, query, key) or (batch, heads, query, key)"
-        if len(shape) != 4:
-            forms = "(query, key), with the batch axes before them if they differ,"
         raise ValueError(
-            f"expected a mask {forms} that broadcasts to the scores {shape}, "
-            f"got {tuple(mask.shape)}; give each axis its full size or 1: "
-            "padding of the keys is (batch, 1, key)"
+            "expected a mask (query, key), (batch, query, key) or with all axes of the scores, "
+            f"that broadcasts to the scores {tuple(shape)}, got {tuple(mask.shape)}; give each "
+            "axis its full size or 1: padding of the keys is (batch, 1, key)"
         )
     return fitted
 
@@ -151,11 +140,15 @@ def _add_heads_axis(mask: Tensor) -> Tensor:
 
 def _require_one_each(lengths: Tensor, tokens: Tensor) -> None:
     if tokens.dim() != 2 or lengths.shape != tokens.shape[:1]:  # one for two would be broadcast
-        wanted = "tokens (batch, time) and one length for each sequence"
-        raise ValueError(f"expected {wanted}, got {tuple(tokens.shape)} and {tuple(lengths.shape)}")
+        raise ValueError(
+            "expected tokens (batch, time) and one length for each sequence, got "
+            f"{tuple(tokens.shape)} and {tuple(lengths.shape)}; count the real tokens of each"
+        )
 
 
 def _require_boolean(mask: Tensor) -> None:
     if mask.dtype != torch.bool:
-        fix = "turn 0/1 into it with mask.bool(), an additive mask with mask == 0"
-        raise ValueError(f"expected a boolean mask, True = may attend, got {mask.dtype}; {fix}")
+        raise ValueError(
+            f"expected a boolean mask, True = may attend, got {mask.dtype}; turn 0/1 into it with "
+            "mask.bool(), an additive mask with mask == 0"
+        )

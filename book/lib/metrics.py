@@ -56,8 +56,10 @@ def accuracy_by_length(
     right = _right(predictions, [pair.target for pair in pairs])
     lengths = [len(pair.source) for pair in pairs]
     if min(lengths) < edges[0] or max(lengths) > edges[-1]:
-        got = f"lengths from {min(lengths)} to {max(lengths)}; widen the edges"
-        raise ValueError(f"expected sources of {edges[0]} to {edges[-1]} tokens, got {got}")
+        raise ValueError(
+            f"expected sources of {edges[0]} to {edges[-1]} tokens, got lengths from "
+            f"{min(lengths)} to {max(lengths)}; widen the edges"
+        )
     bins = []
     starts = [edges[0], *(edge + 1 for edge in edges[1:-1])]
     for shortest, longest in zip(starts, edges[1:], strict=True):
@@ -91,9 +93,7 @@ def bleu(
         raise ValueError(f"expected tokenize out of {', '.join(TOKENISERS)}, got {tokenize!r}")
     from sacrebleu.metrics import BLEU  # here: most chapters need neither it nor its start-up
 
-    _require_pairs(predictions, references)
-    if tokenize == "none":
-        _require_tokens(predictions, references)
+    _require_pairs(predictions, references, tokens=tokenize == "none")
     hypotheses, truths = (
         [sentence if isinstance(sentence, str) else " ".join(sentence) for sentence in side]
         for side in (predictions, references)
@@ -104,18 +104,16 @@ def bleu(
 
 
 def _right(predictions: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> list[bool]:
-    _require_pairs(predictions, references)
-    _require_tokens(predictions, references)
+    _require_pairs(predictions, references, tokens=True)
     return [tuple(p) == tuple(r) for p, r in zip(predictions, references, strict=True)]
 
 
-def _require_pairs(predictions: Sequence, references: Sequence) -> None:
+def _require_pairs(predictions: Sequence, references: Sequence, *, tokens: bool) -> None:
     if not predictions or len(predictions) != len(references):
-        got = f"{len(predictions)} predictions and {len(references)} references"
-        raise ValueError(f"expected one prediction for each reference, at least one, got {got}")
-
-
-def _require_tokens(*sides: Sequence) -> None:
-    for sentence in (sentence for side in sides for sentence in side):
-        if isinstance(sentence, str):
-            raise ValueError(f"expected tokens, got the text {sentence!r}; split it first")
+        raise ValueError(
+            "expected one prediction for each reference, at least one, got "
+            f"{len(predictions)} predictions and {len(references)} references"
+        )
+    text = next((one for one in (*predictions, *references) if isinstance(one, str)), None)
+    if tokens and text is not None:
+        raise ValueError(f"expected tokens, got the text {text!r}; split it first")

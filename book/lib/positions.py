@@ -28,7 +28,8 @@ class Positions(nn.Module):
     """No positions at all, and what each scheme has in common.
 
     `in_attention` says whether a scheme acts inside the attention layers, by `rotate` or `bias`.
-    Errors: ValueError for a negative offset, and for fewer keys than queries.
+    Errors: ValueError for a negative offset, vectors of another dimension than the scheme's, and
+        for fewer keys than queries.
     Source: Attention Is All You Need, section 3.5.
     """
 
@@ -38,29 +39,32 @@ class Positions(nn.Module):
         self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_model"]:
         """Mark embeddings with their positions offset, offset + 1, ..."""
-        _require_place(offset, x)
         return x
 
     def rotate(
         self, x: Float[Tensor, "*batch time d_k"], offset: int = 0
     ) -> Float[Tensor, "*batch time d_k"]:
         """Turn queries or keys by positions offset, offset + 1, ..."""
-        _require_place(offset, x)
         return x
 
     def bias(self, n_queries: int, n_keys: int) -> Float[Tensor, "heads query key"] | None:
         """Return what is added to the scores; the queries are the last of the keys."""
         if not 0 <= n_queries <= n_keys:
-            got = f"{n_queries} queries and {n_keys} keys"
-            raise ValueError(f"expected the queries to be the last of the keys, got {got}")
+            raise ValueError(
+                f"expected the queries to be the last of the keys, got {n_queries} queries and "
+                f"{n_keys} keys; cross-attention has no scheme of positions"
+            )
         return None
 
 
-def _require_place(offset: int, x: Tensor, width: int | None = None) -> None:
+def _require_place(offset: int, x: Tensor, width: int) -> None:
     if offset < 0:
         raise ValueError(f"expected an offset of 0 or more, got {offset}; it counts positions")
-    if width not in (None, x.shape[-1]):
-        raise ValueError(f"expected vectors of dimension {width}, got {tuple(x.shape)}")
+    if x.shape[-1] != width:  # a dimension of 1 would be broadcast
+        raise ValueError(
+            f"expected vectors of dimension {width}, got {tuple(x.shape)}; make the scheme with "
+            "the dimension of what it marks or rotates"
+        )
 
 
 def sinusoidal_table(
@@ -200,8 +204,13 @@ class Rotary(_Tabled):
         rows = self._rows(x, offset)  # (time, d_k / 2, 2)
         rows = rows.to(torch.promote_types(rows.dtype, x.dtype))  # no complex half precision
         pairs = x.to(rows.dtype).unflatten(-1, (-1, 2))  # (*batch, time, d_k / 2, 2)
+        # `view_as_complex` reads two neighbours in memory as one number and copies nothing. So the
+        # entries of a pair must lie side by side (stride 1), and each pair must begin at an even
+        # place, counted from the start of the storage: the first one (the offset), and those that
+        # any other axis leads to (its stride). Heads split from one projection lie like that; a
+        # slice that begins at an odd entry, or one that is transposed, is copied first.
         places = (*pairs.stride()[:-1], pairs.storage_offset())
-        if pairs.stride(-1) != 1 or any(place % 2 for place in places):  # not side by side
+        if pairs.stride(-1) != 1 or any(place % 2 for place in places):
             pairs = pairs.clone(memory_format=torch.contiguous_format)
         turned = torch.view_as_complex(pairs) * torch.view_as_complex(rows)
         return torch.view_as_real(turned).flatten(-2).to(x.dtype)  # (*batch, time, d_k)
@@ -215,10 +224,13 @@ class ALiBi(Positions):
     Under a causal mask |i - j| is i - j, as in the paper; without one, in an encoder, both
     directions count alike.
 
-    The formula is the paper's for every number of heads. Where n_heads is no power of two, the
-    authors' code has other slopes: with m the power of two below, those of m heads, then the first,
-    third, fifth, ... of 2m heads. A model trained with one set needs that set.
+    Where n_heads is no power of two, the authors' code leaves the formula, and published models
+    have its slopes: with m the power of two below, those of m heads, then the first, third, fifth,
+    ... of 2m heads.
 
+    Args:
+        n_heads: heads of queries.
+        paper_formula: take the formula for every number of heads.
     Errors: ValueError for n_heads below 1, and for fewer keys than queries.
     Source: Press et al. 2022, section 3; get_slopes in their code, fairseq/models/transformer.py.
     """
@@ -226,11 +238,19 @@ class ALiBi(Positions):
     in_attention = True
     slopes: Tensor  # (heads)
 
-    def __init__(self, n_heads: int):
+    def __init__(self, n_heads: int, *, paper_formula: bool = False):
         super().__init__()
         _require_sizes(n_heads=n_heads)
-        slopes = 2.0 ** (-8.0 * torch.arange(1, n_heads + 1) / n_heads)
+        slopes = self._formula(n_heads)
+        power = 2 ** (n_heads.bit_length() - 1)  # the largest that is not above n_heads
+        if power < n_heads and not paper_formula:
+            between = self._formula(2 * power)[::2]
+            slopes = torch.cat([self._formula(power), between[: n_heads - power]])
         self.register_buffer("slopes", slopes, persistent=False)
+
+    @staticmethod
+    def _formula(n_heads: int) -> Float[Tensor, " heads"]:
+        return 2.0 ** (-8.0 * torch.arange(1, n_heads + 1) / n_heads)
 
     def bias(self, n_queries: int, n_keys: int) -> Float[Tensor, "heads query key"]:
         """-slope_h |i - j|, the queries being the last of the keys."""
@@ -249,8 +269,12 @@ def make_positions(
 ) -> Positions:
     """Make the scheme of that name: "none", "sinusoidal", "learned", "rotary" or "alibi".
 
-    Args: d_model and n_heads of the model; max_length limits "learned" and no other; base sets
-        the wavelengths of "sinusoidal" and "rotary".
+    Args:
+        scheme: its name.
+        d_model: the model's dimension.
+        n_heads: its heads.
+        max_length: the most positions of "learned"; the others have no limit.
+        base: of the wavelengths of "sinusoidal" and "rotary".
     Errors: ValueError for another name, and for n_heads below 1.
     """
     _require_sizes(n_heads=n_heads)

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from lib.layers import _require_sizes, _rows_of
+from lib.layers import _rows_of
 from lib.masks import _require_boolean, _require_one_each, padding_mask
 
 
@@ -37,7 +37,6 @@ class GRUCell(nn.Module):
 
     def __init__(self, d_in: int, d_hidden: int):
         super().__init__()
-        _require_sizes(d_in=d_in, d_hidden=d_hidden)
         self.input_map = nn.Linear(d_in, 3 * d_hidden)  # W_r, W_z, W_n, one above the other
         self.hidden_map = nn.Linear(d_hidden, 3 * d_hidden)  # U_r, U_z, U_n
 
@@ -59,15 +58,14 @@ class GRUCell(nn.Module):
 
 
 class _Embedding(nn.Embedding):
-    """torch's own, with errors for what it does not have."""
-
-    def __init__(self, vocab: int, d_embed: int):
-        _require_sizes(vocab=vocab, d_embed=d_embed)
-        super().__init__(vocab, d_embed)
+    """torch's own, with an error for what it does not have."""
 
     def forward(self, tokens: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape d_embed"]:
         if not tokens.numel():
-            raise ValueError(f"expected tokens (batch, time), got {tuple(tokens.shape)}")
+            raise ValueError(
+                f"expected tokens (batch, time), got {tuple(tokens.shape)}; a target begins with "
+                "BOS"
+            )
         return _rows_of(self.weight, tokens)
 
 

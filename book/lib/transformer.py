@@ -82,12 +82,15 @@ class Config:
         if not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
             raise ValueError(f"expected a dropout of at least 0 and below 1, got {self.dropout!r}")
         if self.d_model % self.n_heads:
-            got = f"d_model={self.d_model} and n_heads={self.n_heads}; change one of them"
-            raise ValueError(f"expected d_model to be a multiple of n_heads, got {got}")
+            raise ValueError(
+                f"expected d_model to be a multiple of n_heads, got d_model={self.d_model} and "
+                f"n_heads={self.n_heads}; change one of them"
+            )
         if self.positions == "rotary" and self.d_k % 2:
-            got = f"{self.d_k}; change d_model or n_heads, or choose another scheme"
-            wanted = "an even d_k = d_model / n_heads for rotary positions"
-            raise ValueError(f"expected {wanted}, got {got}")
+            raise ValueError(
+                f"expected an even d_k = d_model / n_heads for rotary positions, got {self.d_k}; "
+                "change d_model or n_heads, or choose another scheme"
+            )
 
     @property
     def d_k(self) -> int:
@@ -338,7 +341,6 @@ class Transformer(nn.Module):
             the sum of target_lengths.
         Errors: ValueError unless there is one length for each sequence, a whole number.
         """
-        _require_one_each(source_lengths, source)
         _require_one_each(target_lengths, target_in)
         real_source = padding_mask(source_lengths, source.shape[1])[:, 0]  # (batch, source_time)
         real_target = padding_mask(target_lengths, target_in.shape[1])[:, 0]  # (batch, target_time)
@@ -398,18 +400,18 @@ class LanguageModel(nn.Module):
         source: Int[Tensor, "batch time"] | None = None,
         source_lengths: Int[Tensor, " batch"] | None = None,
     ) -> list[LayerCache]:
-        """Read a beginning but for its last token, which the first `step` is fed.
+        """Read a prefix but for its last token, which the first `step` is fed.
 
-        Without a beginning, return the state before the first token of all.
-        Errors: ValueError for beginnings without a token, or of different lengths: the caches hold
+        Without one, return the state before the first token of all.
+        Errors: ValueError for prefixes without a token, or of different lengths: the caches hold
             as many positions for each sequence.
         """
         caches = self.decoder.new_caches()
-        if source is None:
+        if source is None or source_lengths is None:
             return caches
-        if not source.shape[1] or not (source_lengths == source.shape[1]).all():
+        if not source.shape[1] or not source_lengths.eq(source.shape[1]).all():
             raise ValueError(
-                "expected beginnings of one length, of at least one token, such as BOS, got "
+                "expected prefixes of one length, of at least one token, such as BOS, got "
                 f"{tuple(source.shape)} with lengths {source_lengths.tolist()}; continue those of "
                 "each length by themselves"
             )

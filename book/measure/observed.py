@@ -1,7 +1,7 @@
 """Measuring layers: FLOPs counted, seconds fitted, memory watched, paths and influence observed.
 
-What is here holds for any function or module. `chapters.complexity.costs` has the formulas that the
-results are held against."""
+What is here holds for any function or module. `measure.costs` has the formulas that the results are
+held against."""
 
 import statistics
 import time
@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from scipy import stats
@@ -16,6 +17,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
+
+from measure.costs import Kind, Link, Number, bytes_sent, messages_sent, ring_time
 
 # As autograd names them; a fused attention kernel is one.
 _PRODUCTS = ("Mm", "Bmm", "Addmm", "Convolution", "ScaledDotProduct")
@@ -135,6 +138,42 @@ def fit_power(x: Sequence[float | int], y: Sequence[float | int]) -> Power:
     line = stats.linregress(*logs)
     half = stats.t.ppf(0.975, len(x) - 2) * line.stderr
     return Power(float(line.slope), float(line.slope - half), float(line.slope + half))
+
+
+class Measured(NamedTuple):
+    """The time of one collective operation over n ranks, in seconds."""
+
+    n: int
+    nbytes: int
+    seconds: Number
+    kind: Kind = "all_reduce"
+
+
+def fit_link(measured: Sequence[Measured]) -> Link:
+    """The latency and bandwidth with which `ring_time` comes closest to measured times.
+
+    Least squares of the relative errors, so that the short messages count as much as the long ones.
+    What would come out negative is 0: no latency, or a bandwidth without bound.
+    Errors: ValueError for fewer than two different sizes, times that are not positive, or one rank.
+    """
+    if len({(one.nbytes, one.n) for one in measured}) < 2:
+        raise ValueError("expected times of at least two sizes, got fewer; measure another one")
+    if any(one.seconds <= 0 or one.n < 2 for one in measured):
+        raise ValueError("expected positive times of two ranks or more; measure again")
+    rows = [(messages_sent(m.kind, m.n), bytes_sent(m.kind, m.nbytes, m.n)) for m in measured]
+    scaled = np.array(rows, dtype=float) / np.array([[one.seconds] for one in measured])
+    wanted = np.ones(len(measured))
+    latency, per_byte = np.linalg.lstsq(scaled, wanted, rcond=None)[0]
+    if latency < 0 or per_byte < 0:
+        only = int(latency < 0)  # the column that is left
+        best = float(scaled[:, only] @ wanted / (scaled[:, only] @ scaled[:, only]))
+        latency, per_byte = (0.0, best) if only else (best, 0.0)
+    return Link(float(latency), float(1 / per_byte) if per_byte > 0 else float("inf"))
+
+
+def relative_errors(measured: Sequence[Measured], link: Link) -> list[float]:
+    """For each measured time, predicted / measured - 1."""
+    return [ring_time(one.kind, one.nbytes, one.n, link) / one.seconds - 1 for one in measured]
 
 
 class _Watch(TorchDispatchMode):

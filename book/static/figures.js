@@ -4,12 +4,17 @@
 document.addEventListener("DOMContentLoaded", () => {
   const view = document.createElement("dialog");
   view.className = "figure-view";
-  view.innerHTML =
-    '<div class="figure-tools"><button type="button" aria-pressed="false">Larger</button>' +
-    '<button type="button">Close</button></div><div class="figure-stage" tabindex="0"><img alt=""></div>';
-  const [larger, close] = view.querySelectorAll("button");
-  const stage = view.querySelector(".figure-stage");
-  const image = view.querySelector("img");
+  const make = (tag, className = "") => Object.assign(document.createElement(tag), { className });
+  const [tools, stage] = [make("div", "figure-tools"), make("div", "figure-stage")];
+  const [larger, close] = ["Larger", "Close"].map((text) =>
+    Object.assign(make("button"), { type: "button", textContent: text }));
+  const image = make("img");
+  larger.setAttribute("aria-pressed", "false");
+  stage.tabIndex = 0;
+  image.alt = "";
+  tools.append(larger, close);
+  stage.append(image);
+  view.append(tools, stage);
   document.body.append(view);
 
   let link, natural;

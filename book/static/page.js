@@ -39,11 +39,14 @@ document.addEventListener("DOMContentLoaded", () => {
     term.querySelector(".term-more").remove();
   };
   document.addEventListener("click", (event) => {
-    const link = event.pointerType === "touch" && event.target.closest(".term > a");
-    const term = link && link.parentElement;
-    const wasOpen = term && term.classList.contains("tapped");
+    const target = /** @type {Element} */ (event.target);
+    const touched = /** @type {PointerEvent} */ (event).pointerType === "touch";
+    const link = touched
+      ? /** @type {HTMLAnchorElement | null} */ (target.closest(".term > a")) : null;
+    const term = link?.parentElement;
+    const wasOpen = term?.classList.contains("tapped");
     for (const open of document.querySelectorAll(".term.tapped")) {
-      if (!open.querySelector(".term-tip").contains(event.target)) shut(open);
+      if (!open.querySelector(".term-tip").contains(target)) shut(open);
     }
     if (!term) return;
     event.preventDefault();

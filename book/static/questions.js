@@ -51,7 +51,7 @@
 
   function read() {
     if (memory) return memory;
-    let text = null;
+    let text;
     try {
       text = localStorage.getItem(KEY);
     } catch {

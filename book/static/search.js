@@ -23,7 +23,10 @@ const ORDINARY = new Set(("a an and are as at be by can do does for from have ho
 
 // --- words ---------------------------------------------------------------------------------------
 
-/** The words of a text; one with hyphens or underscores as its parts and as a whole. */
+/**
+ * The words of a text; one with hyphens or underscores as its parts and as a whole.
+ * @returns {Generator<{ form: string, start: number, end: number, part?: string }>}
+ */
 function* wordsIn(text) {
   for (const { 0: found, index } of text.matchAll(/√|[\p{L}\p{N}]+(?:[-_][\p{L}\p{N}]+)*/gu)) {
     const place = { start: index, end: index + found.length };
@@ -279,6 +282,7 @@ function start() {
     ".search-more",
   ].map((selector) => document.querySelector(`.book-search ${selector}`));
   const index = makeIndex(window.bookIndex);
+  /** @type {any} of search */
   let found = { results: [] };
   const show = () => {
     const shown = list.children.length;

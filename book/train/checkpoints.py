@@ -16,8 +16,8 @@ import random
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ from train.subword import vocabulary_from_json, vocabulary_to_json
 
 FORMAT = 1  # raised when a file of the old kind can no longer be read
 SEAL = 64  # bytes of a SHA-256 as text
-END, END_HEADER = 22, b"PK\5\6"  # bytes at the end of a zip file, and the first four of them
 PARTS = {"step", "model", "optimizer", "position", "generators", "extra"}  # of a checkpoint
 REAL = ("F16", "BF16", "F32", "F64")  # what safetensors calls the types of real numbers
 PUBLISHED = Path(__file__).resolve().parent.parent / "checkpoints" / "translation.safetensors"
@@ -81,8 +80,13 @@ def save_checkpoint(
 ) -> None:
     """Write the complete state of a training run to one file, atomically.
 
-    Args: `step`, the updates made so far; `stream`, the batches, whose position is kept; `extra`,
-    whatever else the run wants back: numbers, strings, lists and dictionaries of them.
+    Args:
+        path: the file.
+        model: whose parameters and buffers are kept.
+        optimizer: whose state is kept.
+        step: the updates made so far.
+        stream: the batches, whose position is kept.
+        extra: what else the run wants back: numbers, strings, lists and dictionaries of them.
     Errors: ValueError for an `extra` that could not be read back safely.
     """
     name, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 (the global generator)
@@ -100,6 +104,11 @@ def save_checkpoint(
         },
         "extra": json.dumps(_plain(extra or {})),
     }
+    _write(path, state)
+
+
+def _write(path: str | Path, state: dict[str, Any]) -> None:
+    """A zip file by torch.save, whose comment is the SHA-256 of what stands before it."""
     buffer = io.BytesIO()  # torch's own writer does not tell why a file could not be written
     torch.save(state, buffer)
     buffer.seek(-2, os.SEEK_END)  # a zip file ends with the length of a comment, which may follow
@@ -117,65 +126,90 @@ def load_checkpoint(
 ) -> tuple[int, dict[str, Any]]:
     """Put a run back into the state that `save_checkpoint` kept; all are changed in place.
 
-    Copies make a step first, with gradients of 0; so the optimiser must need no closure.
+    All is compared before anything changes: names, sizes, types, and that the numbers are finite.
     Returns: the updates made so far, and `extra`.
-    Errors: ValueError for a file that is no checkpoint, or one of another model, or one with
-    numbers that are not finite; FileNotFoundError. Nothing has changed then.
+    Errors: ValueError for a file that is no checkpoint, or one of another model or optimiser, or
+    one with numbers that are not finite; FileNotFoundError. Nothing has changed then.
     """
     state, place = _read(path), stream.position if stream else None
     try:
         step, extra = int(state["step"]), json.loads(state["extra"])
+        _require_model(state["model"], model)
+        _require_optimizer(state["optimizer"], optimizer)
         generators = state["generators"]
-        _try(state, model, optimizer)
+        _require_generators(generators)
         if stream and state["position"]:
             stream.position = state["position"]
         if generators["cuda"] and torch.cuda.device_count() == len(generators["cuda"]):
             torch.cuda.set_rng_state_all(generators["cuda"])
-    except torch.OutOfMemoryError:
-        raise
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as e:
         if stream and place:
             stream.position = place
-        wanted = f"{path}: expected the state of this model and optimiser"
-        raise ValueError(f"{wanted}, got one with which they cannot go on: {e}") from e
-    random.setstate(generators["python"])
+        raise ValueError(
+            f"{path}: expected the state of this model and optimiser, got one with which they "
+            f"cannot go on: {e}"
+        ) from e
+    optimizer.load_state_dict(_laid_out(state["optimizer"], optimizer))
+    model.load_state_dict(state["model"])
+    random.setstate(generators["python"])  # last: nothing may draw from them any more
     np.random.set_state(generators["numpy"])  # noqa: NPY002
     torch.set_rng_state(generators["torch"])
-    optimizer.load_state_dict(state["optimizer"])
-    model.load_state_dict(state["model"])
     return step, extra
 
 
-def _try(state: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Put a state into copies, and make an update with it; an error if the run could not go on."""
-    _require_alike(state["model"], model.state_dict())
-    generators = state["generators"]
+def _require_model(state: dict[str, Tensor], model: nn.Module) -> None:
+    own = model.state_dict()
+    kinds, wanted = ({k: (v.shape, v.dtype) for k, v in x.items()} for x in (state, own))
+    if names := [name for name in wanted | kinds if wanted.get(name) != kinds.get(name)]:
+        raise ValueError(f"{names[0]} has another size or type, or is in one of both only")
+    if odd := [name for name, _ in model.named_parameters() if not state[name].isfinite().all()]:
+        raise ValueError(f"a number in {odd[0]} is not finite")
+
+
+def _require_optimizer(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
+    """Compare what torch does not: with other sizes it would go wrong at the next update."""
+    for group, own in zip(
+        state["param_groups"], optimizer.state_dict()["param_groups"], strict=True
+    ):
+        kinds, wanted = ({k: type(v) for k, v in x.items()} for x in (group, own))
+        numbers = [value for value in group.values() if isinstance(value, float)]
+        if kinds != wanted or group["params"] != own["params"] or not all(map(isfinite, numbers)):
+            raise ValueError(f"the optimiser has other settings: {group}")
+    parameters, moments = _parameters(optimizer), state["state"]
+    for number, kept in moments.items():
+        if kept.keys() != next(iter(moments.values())).keys():
+            raise ValueError(f"parameter {number} has other moments than the first")
+        for name, value in kept.items():
+            if value.dim() and value.shape != parameters[number].shape:
+                raise ValueError(f"{name} of parameter {number} has another size")
+            if not value.isfinite().all():
+                raise ValueError(f"a number in {name} of parameter {number} is not finite")
+
+
+def _require_generators(generators: dict[str, Any]) -> None:
     random.Random().setstate(generators["python"])
     np.random.RandomState().set_state(generators["numpy"])
     if not 0 <= generators["numpy"][2] <= len(generators["numpy"][1]):  # NumPy does not look
         raise ValueError("its random numbers begin outside their table")
     torch.Generator().set_state(generators["torch"])
-    model, optimizer = deepcopy((model, optimizer))
-    for parameter in (p for group in optimizer.param_groups for p in group["params"]):
-        parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()  # now it has what it keeps of each parameter
-    own = optimizer.state_dict()["state"]
-    for number, kept in state["optimizer"]["state"].items():
-        _require_alike(kept, own[number])  # torch does not look: other sizes or strides may crash
-        for name, value in own[number].items():
-            kept[name] = torch.as_tensor(value).clone().copy_(torch.as_tensor(kept[name]))
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(deepcopy(state["optimizer"]))
-    optimizer.step()
-    kept = [v for one in optimizer.state.values() for v in one.values() if isinstance(v, Tensor)]
-    if not all(v.isfinite().all() for v in (*model.parameters(), *kept)):
-        raise ValueError("a number is not finite, or is not after an update")
 
 
-def _require_alike(found: dict[str, Any], own: dict[str, Any]) -> None:
-    sizes, wanted = ({k: torch.as_tensor(v).shape for k, v in x.items()} for x in (found, own))
-    if names := [name for name in wanted | sizes if wanted.get(name) != sizes.get(name)]:
-        raise ValueError(f"{names[0]} has another size, or is in one of both only")
+def _laid_out(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """The state with its moments in memory as their parameters are: fused kernels count on it."""
+    parameters = _parameters(optimizer)
+    moments = {
+        number: {
+            name: torch.empty_like(parameters[number]).copy_(value) if value.dim() else value
+            for name, value in kept.items()
+        }
+        for number, kept in state["state"].items()
+    }
+    return state | {"state": moments}
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """All parameters in the order in which a state numbers them."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def peek(path: str | Path) -> dict[str, Any]:
@@ -192,9 +226,7 @@ def peek(path: str | Path) -> dict[str, Any]:
 def _read(path: str | Path) -> dict[str, Any]:
     try:
         content = Path(path).read_bytes()
-        sealed = content[-SEAL:] == _seal(memoryview(content)[:-SEAL])
-        end = content[-END:]  # of a file by torch.save alone: a header, and a comment of length 0
-        if not sealed and not (end.startswith(END_HEADER) and end.endswith(b"\0\0")):
+        if content[-SEAL:] != _seal(memoryview(content)[:-SEAL]):
             raise ValueError("its checksum is another one")
         # weights_only: tensors, numbers and containers are read; anything that is code is refused.
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
@@ -208,8 +240,10 @@ def _read(path: str | Path) -> dict[str, Any]:
         ) from error
     whole = isinstance(state, dict) and state.get("format") == FORMAT and state.keys() >= PARTS
     if not whole or not isinstance(state["extra"], str):
-        got = "something else; it was not written by this version of save_checkpoint"
-        raise ValueError(f"{path}: expected a checkpoint of format {FORMAT}, got {got}")
+        raise ValueError(
+            f"{path}: expected a checkpoint of format {FORMAT}, got something else; it was not "
+            "written by this version of save_checkpoint"
+        )
     return state
 
 
@@ -223,8 +257,9 @@ def _plain(extra: dict[str, Any]) -> dict[str, Any]:
     try:
         return json.loads(json.dumps(extra, allow_nan=True))
     except TypeError as error:
-        wanted = "numbers, strings, lists and dictionaries in extra"
-        raise ValueError(f"expected {wanted}, got more: {error}") from error
+        raise ValueError(
+            f"expected numbers, strings, lists and dictionaries in extra, got more: {error}"
+        ) from error
 
 
 def save_model(
@@ -240,6 +275,12 @@ def save_model(
     be known, as `extra` in `save_checkpoint`) and a checksum of all this and the parameters. A
     matrix that is used twice is kept once.
 
+    Args:
+        path: the file.
+        model: whose parameters and configuration are kept.
+        source_vocab: the vocabulary of its sources.
+        target_vocab: that of its targets.
+        about: what else is to be known of it.
     Errors: ValueError, and nothing is written, for vocabularies of another size than the model's,
     parameters that are not finite, or an `about` that is not plain.
     """
@@ -268,14 +309,15 @@ def _read_card(path: str | Path) -> dict[str, Any]:
         with safe_open(str(path), "pt") as file:
             card = json.loads((file.metadata() or {}).get("card", "{}"))
     except (SafetensorError, RecursionError, ValueError) as error:
-        got = f"another one or a part of one: {error}"
-        raise ValueError(f"{path}: expected a safetensors file, got {got}") from error
+        raise ValueError(
+            f"{path}: expected a safetensors file, got another one or a part of one: {error}; "
+            "fetch or make it again"
+        ) from error
     known = isinstance(card, dict) and card.get("format") == FORMAT
     if not known or not isinstance(card.get("about"), dict):
         raise ValueError(
-            f"{path}: expected a model that save_model has written, got another file; an older "
-            "model of the book, with its words in a JSON file beside it, is made again by "
-            "python scripts/make_checkpoint.py"
+            f"{path}: expected a model that save_model has written, got another file; name one, "
+            "or train it"
         )
     return card
 
@@ -295,14 +337,16 @@ def load_model(
         source_vocab = vocabulary_from_json(card["source_vocab"])
         target_vocab = vocabulary_from_json(card["target_vocab"])
     except (KeyError, TypeError, ValueError) as error:
-        wanted = "a card with a configuration and two vocabularies"
-        raise ValueError(f"{path}: expected {wanted}, got another: {error}") from error
-    state = _read_parameters(path, config)
-    wanted = card.pop("sha256", None)  # files of early versions have none, or the parameters' alone
-    found = _checksum(state.values(), card)
-    if wanted not in (None, found) and wanted != _checksum(state.values(), {}):
         raise ValueError(
-            f"{path}: expected contents with the checksum {str(wanted)[:12]}..., got {found[:12]}"
+            f"{path}: expected a card with a configuration and two vocabularies, got another: "
+            f"{error}"
+        ) from error
+    state = _read_parameters(path, config)
+    stated = card.pop("sha256", None)
+    actual = _checksum(state.values(), card)
+    if stated != actual:
+        raise ValueError(
+            f"{path}: expected contents with the checksum {str(stated)[:12]}..., got {actual[:12]}"
             "...: the file is damaged; fetch or make it again"
         )
     _require_whole(str(path), config, (source_vocab, target_vocab), state)
@@ -316,19 +360,22 @@ def _read_parameters(path: str | Path, config: Config) -> dict[str, Tensor]:
     with safe_open(str(path), "pt") as file:
         stored = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, no mapping
         if config.n_layers > len(stored):  # before so many layers are built
-            got = f"{len(stored)} tensors"
-            raise ValueError(f"{path}: expected {config.n_layers:,} layers, got {got}")
+            raise ValueError(
+                f"{path}: expected {config.n_layers:,} layers, got {len(stored)} tensors"
+            )
         try:
             with torch.device("meta"):  # names and sizes, without memory
                 own = dict(Transformer(config).named_parameters(remove_duplicate=False))
         except (ArithmeticError, RuntimeError, TypeError) as error:  # too many entries to count
             raise ValueError(f"{path}: expected smaller sizes, got {config}") from error
-        found = {name: (tuple(s.get_shape()), s.get_dtype() in REAL) for name, s in stored.items()}
-        faults = [n for n in found if n not in own or found[n] != (tuple(own[n].shape), True)]
-        faults += [n for n, p in own.items() if sum(own.get(m) is p for m in found) != 1]
+        kinds = {name: (tuple(s.get_shape()), s.get_dtype() in REAL) for name, s in stored.items()}
+        faults = [n for n in kinds if n not in own or kinds[n] != (tuple(own[n].shape), True)]
+        faults += [n for n, p in own.items() if sum(own.get(m) is p for m in kinds) != 1]
         if faults:
-            got = f"{path}: expected each parameter of {config} once, got another or none as "
-            raise ValueError(f"{got}{', '.join(faults[:3])} ({len(faults)} in all)")
+            raise ValueError(
+                f"{path}: expected each parameter of {config} once, got another or none as "
+                f"{', '.join(faults[:3])} ({len(faults)} in all)"
+            )
         read = {own[name]: file.get_tensor(name) for name in stored}
     return {name: read[parameter] for name, parameter in own.items()}
 
@@ -360,7 +407,7 @@ def published_facts() -> dict[str, Any]:
 
 
 def _checksum(tensors: Iterable[Tensor], card: dict[str, Any]) -> str:
-    """A SHA-256 of all tensors, in whatever order, and of the card, if it says anything.
+    """A SHA-256 of all tensors, in whatever order, and of the card.
 
     A tensor that is kept under two names counts once.
     """
@@ -368,5 +415,5 @@ def _checksum(tensors: Iterable[Tensor], card: dict[str, Any]) -> str:
     for tensor in tensors:
         data = tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
         digests.add(hashlib.sha256(data).hexdigest())
-    told = json.dumps(card, sort_keys=True) if card else ""
-    return hashlib.sha256("".join((*sorted(digests), told)).encode()).hexdigest()
+    text = "".join((*sorted(digests), json.dumps(card, sort_keys=True)))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -68,17 +68,24 @@ def read_weights(
     *,
     prefix: str,
     unused: Iterable[str] = (),
+    copies: Mapping[str, str] | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> dict[str, Tensor]:
     """Read the tensors of `wanted`, by name and shape, from a folder's model.safetensors.
 
     All names and shapes are compared before the first number is read.
 
-    Args: prefix, what the names in the file may begin with besides; unused, prefixes and suffixes
-        of names that may be in the file and are left there; dtype, that of the tensors returned.
+    Args:
+        folder: where the file is.
+        wanted: names and shapes.
+        prefix: what the names in the file may begin with besides.
+        unused: prefixes and suffixes of names that may be in the file and are left there.
+        copies: names that the file may give to a tensor once more, each with its name in `wanted`,
+            for what is tied.
+        dtype: that of the tensors returned.
     Returns: the tensors under the names of `wanted`.
     Errors: ValueError for a file that is missing or broken, a tensor that is missing, left over,
-        stored twice, of another shape, or not of real numbers.
+        stored twice, of another shape, or not of real numbers, and for a copy that is another one.
     """
     from safetensors import SafetensorError, safe_open  # only who loads weights needs safetensors
 
@@ -96,12 +103,20 @@ def read_weights(
                 stored[plain] = name
             slices = {plain: file.get_slice(name) for plain, name in stored.items()}
             shapes = {plain: found.get_shape() for plain, found in slices.items()}
-            _compare(path, shapes, wanted, tuple(unused))
+            copies = {name: of for name, of in (copies or {}).items() if name in stored}
+            _compare(path, shapes, wanted, (*unused, *copies))
             kinds = {plain: slices[plain].get_dtype() for plain in wanted}
             if others := [plain for plain, kind in kinds.items() if kind not in REAL]:
                 got = f"{kinds[others[0]]} in {others[0]}"
                 raise ValueError(f"{path}: expected finite real numbers, got {got}; {REMEDY}")
             found = {plain: file.get_tensor(stored[plain]).to(dtype) for plain in wanted}
+            for name, of in copies.items():
+                if not torch.equal(file.get_tensor(stored[name]).to(dtype), found[of]):
+                    raise ValueError(
+                        f"{path}: expected {name} to be {of}, as config.json says by "
+                        "tie_word_embeddings, got another matrix, which would be lost; take a "
+                        "model whose two are tied"
+                    )
     except SafetensorError as error:
         raise ValueError(f"expected a whole file {path}, got {error}; {REMEDY}") from error
     for name, tensor in found.items():

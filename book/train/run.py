@@ -80,8 +80,6 @@ class Run:
         self.notices: list[str] = []
         seed_everything(o.seed)
         ranks.agree(partial(self._read, kept))
-        # The package that learns sub-words numbers them in another order each time.
-        self.vocabs = ranks.gather(self.vocabs)[0]
         self.fingerprint = (kept or {}).get("run") or self._fingerprint()
         ranks.agree(partial(self._build, kept))
         self.progress = ranks.gather(self.progress)[0]  # rank 0 has looked at the weights

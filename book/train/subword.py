@@ -48,6 +48,8 @@ class SubwordVocabulary(Vocabulary):
     ) -> "SubwordVocabulary":
         """Learn at most `size` pieces, the special tokens among them, from sentences as tokens.
 
+        The same sentences give the same pieces under the same numbers, in every run.
+
         Errors: ValueError for a size that has no room for the letters, for no sentences or no
         letters, and for text that is not yet split into tokens.
         Source: Sennrich et al. 2016.
@@ -64,15 +66,23 @@ class SubwordVocabulary(Vocabulary):
         tokenizer = tokenizers.Tokenizer(
             tokenizers.models.BPE(unk_token=SPECIAL[UNK], end_of_word_suffix=END)
         )
-        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+        split = tokenizers.pre_tokenizers.WhitespaceSplit()
+        tokenizer.pre_tokenizer = split
+        # The package numbers letters at the end of a word in another order each time, and which of
+        # two pairs is merged first can depend on their numbers. Given in order, as if they were
+        # special tokens, they have the same numbers in every run; afterwards they are pieces.
+        words = {word for text in texts for word, _ in split.pre_tokenize_str(text)}
+        ends = sorted({word[-1] + END for word in words})
         trainer = tokenizers.trainers.BpeTrainer(
             vocab_size=min(size, most),
-            special_tokens=list(SPECIAL),
+            special_tokens=[*SPECIAL, *ends],
             end_of_word_suffix=END,
             show_progress=False,
         )
         tokenizer.train_from_iterator(texts, trainer)
-        vocabulary = cls(tokenizer.to_str())
+        learnt = json.loads(tokenizer.to_str())
+        learnt["added_tokens"] = [t for t in learnt["added_tokens"] if t["content"] in SPECIAL]
+        vocabulary = cls(json.dumps(learnt))
         if len(vocabulary) > size:
             raise ValueError(
                 f"expected a size with room for each letter inside and at the end of words, at "
@@ -131,13 +141,13 @@ def vocabulary_from_json(text: str) -> Vocabulary:
     Errors: ValueError for other text.
     """
     try:
-        kept = json.loads(text)
+        written = json.loads(text)
     except (TypeError, RecursionError, ValueError):
-        kept = None
-    if isinstance(kept, dict) and isinstance(kept.get("tokenizer"), str):
-        return SubwordVocabulary(kept["tokenizer"])
-    if isinstance(kept, dict) and isinstance(kept.get("words"), list):
-        return Vocabulary(kept["words"])
+        written = None
+    if isinstance(written, dict) and isinstance(written.get("tokenizer"), str):
+        return SubwordVocabulary(written["tokenizer"])
+    if isinstance(written, dict) and isinstance(written.get("words"), list):
+        return Vocabulary(written["words"])
     raise ValueError(f"expected what vocabulary_to_json wrote, got {str(text)[:60]!r}")
 
 

@@ -13,7 +13,6 @@ Its traits are those of `widgets.domain`, which check every assignment.
 import html
 import inspect
 import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,13 +20,9 @@ from typing import Any, ClassVar
 import anywidget
 import traitlets
 
-from widgets import domain
+from widgets import domain, joiner
 
-# Before every module, in this order
-SHARED = ("math.js", "ui.js", "controls.js", "walk.js", "raster.js", "grid.js", "chart.js")
-# A module names the scripts that it needs besides, in a line of its own: they lie in `parts/`
-# beside it, or in that of this folder, each with styles of the same name if it has any
-PARTS = re.compile(r"^// Parts: (.+)$", re.MULTILINE)
+STYLE = Path(__file__).parent / "js" / "base.css"
 MAX_BYTES = 200_000
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -52,22 +47,13 @@ class BookWidget(anywidget.AnyWidget):
     _heard = False  # while the browser's values come in
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Merge the shared scripts and the module into one ES module, the styles into one sheet."""
+        """Join the module and what it imports into one ES module, the styles into one sheet."""
         if "_module" in cls.__dict__:  # anywidget makes further subclasses, which inherit the rest
-            here = Path(__file__).parent / "js"
             if "_folder" not in cls.__dict__:
                 cls._folder = Path(inspect.getfile(cls)).parent
-            module = cls._folder / f"{cls._module}.js"
-            named = PARTS.search(module.read_text(encoding="utf-8"))
-            parts = named.group(1).split(", ") if named else []
-            folders = dict.fromkeys((cls._folder, here))
-            found = [f / "parts" / f"{name}.js" for name in parts for f in folders]
-            used = [path for path in found if path.is_file()]
-            scripts = [*(here / name for name in SHARED), *used, module]
-            styles = [here / "base.css", *(path.with_suffix(".css") for path in used)]
-            styles.append(cls._folder / f"{cls._module}.css")
-            cls._esm = "\n".join(path.read_text(encoding="utf-8") for path in scripts)
-            cls._css = "\n".join(p.read_text(encoding="utf-8") for p in styles if p.is_file())
+            entry = cls._folder / f"{cls._module}.js"
+            cls._esm = f"{joiner.join(entry)}export default {joiner.default_of(entry)};\n"
+            cls._css = f"{STYLE.read_text(encoding='utf-8')}\n{joiner.styles(entry)}"
             if "__init__" not in cls.__dict__:
                 kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
                 parameters = [

@@ -1,6 +1,6 @@
 """A trained Transformer as a page or a notebook's front end gets it: half precision, and in order.
 
-`parts/transformer.js` computes with it. The build makes a file of the published model for the
+`js/transformer.js` computes with it. The build makes a file of the published model for the
 pages that ask for it; a kernel sends the same bytes. Only Python's own library is used here, since
 building needs neither torch nor numpy.
 """
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-CAN = {  # what `parts/transformer.js` can compute, of what `lib.transformer` allows
+CAN = {  # what `js/transformer.js` can compute, of what `lib.transformer` allows
     "norm": ("pre", "post"),
     "positions": ("none", "sinusoidal", "rotary"),
     "activation": ("relu",),
@@ -52,7 +52,7 @@ def pack(
     """Pack a model; tensors gives for each name the shape and the numbers as float16.
 
     Args: words, those of the source and of the target, without the special tokens.
-    Errors: ValueError for a model that `parts/transformer.js` cannot compute.
+    Errors: ValueError for a model that `js/transformer.js` cannot compute.
     """
     for name, known in CAN.items():
         if config[name] not in known:
@@ -70,7 +70,7 @@ def pack(
 def pack_model(model: Any, source_vocab: Any, target_vocab: Any) -> PackedModel:
     """Pack a `lib.transformer.Transformer` and its vocabularies.
 
-    Errors: ValueError for a model that `parts/transformer.js` cannot compute, or weights that
+    Errors: ValueError for a model that `js/transformer.js` cannot compute, or weights that
         float16 cannot hold.
     """
     tensors = {}

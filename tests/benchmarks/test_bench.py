@@ -8,6 +8,7 @@ import torch
 
 from benchmarks import bench
 from lib.data import BOS
+from measure.records import read_results
 
 groups, peers = bench.groups, bench.peers
 SIZE = groups.Size(
@@ -37,28 +38,32 @@ ROWS = {
 needs_d2l = pytest.mark.skipif(peers.D2L in peers.missing(), reason="d2l comes with make bench")
 
 
-def tables(text: str) -> dict[str, set[str]]:
-    """The names in the first column of each printed table."""
-    found: dict[str, set[str]] = {}
-    for line in text.splitlines():
-        if line.startswith("**"):
-            rows = found.setdefault(line.split("**")[1], set())
-        elif line.startswith("| ") and not line.startswith(("| who", "| ---")):
-            rows.add(line.split(" | ")[0].removeprefix("| "))
-    return found
-
-
-def test_every_group_prints_its_tables(monkeypatch, capsys):
+def test_every_group_is_recorded(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(groups, "GROUPS", TINY)
     monkeypatch.setattr(bench, "memory", partial(bench.memory, [5]))
-    bench.main(["--repeats", "2"])
-    text = capsys.readouterr().out
-    found = tables(text)
+    bench.main(["--repeats", "2", "--into", str(tmp_path)])
+    found = read_results("bench", [tmp_path])["cores"]["1"]
     for what, rows in ROWS.items():
-        assert found[what] >= rows - {*peers.missing()}, what
+        assert found["work"][what]["rows"].keys() >= rows - {*peers.missing()}, what
+        one = found["work"][what]["1.00"]
+        assert found["work"][what]["rows"][one]["ratio"] == 1
+    assert found["MiB at once"]["5"].keys() == {"with weights", "fused", "windowed"}
+    assert found["seconds of the window grow as n^"].keys() == {"exponent", "low", "high"}
+    assert found["versions"].startswith("torch ")
+    text = capsys.readouterr().out
     for name in peers.missing():
         assert f"not installed, left out: {name}" in text
-    assert "windowed attention: seconds grow as n^" in text
+
+
+def test_another_number_of_cores_is_recorded_beside_the_first(monkeypatch, tmp_path):
+    monkeypatch.setattr(groups, "GROUPS", {"window": TINY["window"]})
+    before = torch.get_num_threads()
+    try:
+        for cores in "1", "2":
+            bench.main(["--repeats", "2", "--cores", cores, "--into", str(tmp_path)])
+    finally:
+        torch.set_num_threads(before)
+    assert list(read_results("bench", [tmp_path])["cores"]) == ["1", "2"]
 
 
 def test_the_tiny_groups_are_all_there_are():

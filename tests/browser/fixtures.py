@@ -20,6 +20,7 @@ from build.pages import policy
 from tests.browser import axe
 from tests.browser.weigh import QuietHandler, serve_packed
 from tests.paths import BOOK, HTML
+from widgets import joiner
 
 FLAGS = [
     "--no-sandbox",
@@ -221,20 +222,16 @@ class Stage:
                 tab.page.context.close()
         return problems
 
-    def functions(self, widget, names: str) -> Page:
-        """A page on which functions of the widget's own script can be called.
+    def functions(self, widget) -> Page:
+        """A page on which what the widget's own scripts export can be called.
 
-        They stand in `own`, and the shared `math` beside it; `names` lists them, with commas.
+        In `own` stand the exports of its script, and each other module under the name of its file.
         """
         page = self.show(widget)
-        source = (widget._folder / f"{widget._module}.js").read_text(encoding="utf-8")
-        source = source.replace("export default", "const module =")
-        shared = ", ".join(widgets.SHARED)
-        source = widgets.parts_of(source, widget._folder) + source
-        page.evaluate(
-            f"() => {{ const {{ {shared} }} = bookWidgets.shared; window.math = math;"
-            f"window.own = (() => {{ {source}; return {{ {names} }}; }})(); }}"
-        )
+        entry = widget._folder / f"{widget._module}.js"
+        *others, last = [module.name for module in joiner.modules(entry)]
+        named = ", ".join(f"{name.removeprefix('$')}: {name}" for name in others)
+        page.evaluate(f"() => {{ {joiner.join(entry)} window.own = {{ {named}, ...{last} }}; }}")
         return page
 
     def violations(self, page: Page) -> list[str]:

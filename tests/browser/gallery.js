@@ -1,4 +1,9 @@
 // Every shared part once: what the widgets of the book are made of, for the tests and for the eye.
+import * as chart from "../../book/widgets/js/chart.js";
+import * as controls from "../../book/widgets/js/controls.js";
+import * as math from "../../book/widgets/js/math.js";
+import * as ui from "../../book/widgets/js/ui.js";
+
 export default {
   render({ model, el }) {
     return ui.widget({ model, el, title: "Gallery", lead: "Every shared part once." }, (w) => {
@@ -41,9 +46,9 @@ export default {
         const weights = math.softmax(state.row.split(",").map(Number));
         bars.update(weights.map((value, i) => ({ name: `key ${i}`, value, current: i === 0 })));
         sum.textContent = String(weights.length);
-        const waves = [["sine", Math.sin], ["cosine", Math.cos], ["half", (x) => Math.sin(x) / 2],
-          ["flat", () => 0.25]].slice(0, state.numbers ? 4 : 1);
-        lines.update(waves.map(([name, f]) => ({
+        const waves = [{ name: "sine", f: Math.sin }, { name: "cosine", f: Math.cos },
+          { name: "half", f: (x) => Math.sin(x) / 2 }, { name: "flat", f: () => 0.25 }];
+        lines.update(waves.slice(0, state.numbers ? 4 : 1).map(({ name, f }) => ({
           name, points: Array.from({ length: 26 }, (_, i) => [2 * i, f(i / 4)]) })));
         lines.mark(2 * n);
       });

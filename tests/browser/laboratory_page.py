@@ -6,7 +6,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
-from engine.text import FOLDER, SCRIPTS, kernels
+from engine.text import FOLDER, kernels
+from widgets import joiner
 
 SMALL: dict[str, dict[str, Any]] = {  # each task with settings that train in a moment
     "order": {"positions": "none", "causal": False, "n_layers": 1, "n_heads": 2, "d_model": 14}
@@ -18,6 +19,9 @@ SMALL: dict[str, dict[str, Any]] = {  # each task with settings that train in a 
     "numbers": {"longest": 3, "n_layers": 1, "n_heads": 2, "d_model": 14, "lr": 0.003},
 }
 HELPERS = """
+  const [tasks, trainer] = [$tasks, $trainer];
+  const { makeEngine } = $tensors;
+  const { makeRandom } = $random;
   const plainly = (_, value) => (ArrayBuffer.isView(value) ? Array.from(value) : value);
   const answer = async (value) => JSON.stringify(await value, plainly);
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
@@ -49,8 +53,7 @@ class LaboratoryPage:
     def __init__(self, browser: Browser):
         self.page: Page = browser.new_page()
         self.page.goto("about:blank")
-        scripts = [FOLDER.parent / "math.js", *(FOLDER / f"{name}.js" for name in SCRIPTS[:-1])]
-        text = "".join(path.read_text(encoding="utf-8") for path in scripts)
+        text = joiner.join(FOLDER / "trainer.js")
         wasm = f'const WASM = "{base64.b64encode(kernels()).decode()}";'
         self.page.add_script_tag(content=text + wasm + HELPERS)
 

@@ -10,11 +10,11 @@ import torch
 
 from engine.replay import SCHEDULES, Replay, make_model
 from tests.paths import BOOK
+from widgets import joiner
 
 pytestmark = pytest.mark.browser
 ENGINE = BOOK / "engine"
-SCRIPTS = ["random", "plain", "tensors", "layers", "model", "optimiser"]
-NAMES = "makeRandom, makeEngine, makeModel, makeAdam"
+SCRIPTS = ["random", "tensors", "model", "optimiser"]
 STEPS = 50
 CLOSE = 1e-4
 SEEDS = (7, 8, 9)
@@ -41,8 +41,9 @@ TRAIN = """async ([wasm, design, options, batches, seed]) => {
 
 
 def engine_text() -> str:
-    paths = [BOOK / "widgets" / "js" / "math.js", *(ENGINE / f"{name}.js" for name in SCRIPTS)]
-    return "\n".join(path.read_text(encoding="utf-8") for path in paths)
+    """The engine, and statements that give the page what its scripts export."""
+    given = "".join(f"Object.assign(window, ${name});\n" for name in SCRIPTS)
+    return joiner.join(*(ENGINE / f"{name}.js" for name in SCRIPTS)) + given
 
 
 def readers():
@@ -116,7 +117,7 @@ def run(browser):
     """Runs a function of one argument in a page that has the engine."""
     page = browser.new_page()
     page.goto("about:blank")
-    page.evaluate(f"() => {{ {engine_text()}; Object.assign(window, {{ {NAMES} }}); }}")
+    page.evaluate(f"() => {{ {engine_text()} }}")
     page.evaluate(f"() => {{ window.bytesOf = {BYTES}; }}")
     yield page.evaluate
     page.close()

@@ -131,7 +131,7 @@ def whole_sentences(texts: list[str]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("task", "names", "gap"), [("future", "lexicon", " "), ("longer", "characters", "")]
+    ("task", "names", "gap"), [("future", "LEXICON", " "), ("longer", "CHARACTERS", "")]
 )
 def test_no_sentence_is_trained_on_and_tested(page, task, names, gap):
     texts = [t for b in trained_on(page, task, 40) for t in spelled(page, b, names, gap)]
@@ -141,7 +141,7 @@ def test_no_sentence_is_trained_on_and_tested(page, task, names, gap):
         seen = {
             text
             for b in trained_on(page, "future", 40)
-            for text in whole_sentences(spelled(page, b, "lexicon", " "))
+            for text in whole_sentences(spelled(page, b, "LEXICON", " "))
         }
     assert len(tested) > 20 < len(seen)
     assert not seen & tested
@@ -169,7 +169,7 @@ def test_the_grammar_says_how_likely_each_word_is(page):
         assert len(set(words)) == len(words)  # so a text has one derivation
         assert abs(sum(chances) - 1) < 1e-12
     assert {word for choices in states for word, _ in choices} == set(
-        page.run("return tasks.lexicon;")
+        page.run("return tasks.LEXICON;")
     )
 
 
@@ -197,11 +197,11 @@ def test_what_the_grammar_accepts(page, text, good):
 
 def test_the_least_loss_is_the_grammars_own(page):
     found = exam(page, "future")
-    words = page.run("return tasks.lexicon;")
+    words = page.run("return tasks.LEXICON;")
     body = """return texts.map((ids) => {
       let state = { at: "determiner", role: "subject" };
       return ids.map((id) => {
-        const [, chance, next] = tasks.following(state).find(([w]) => w === tasks.lexicon[id]);
+        const [, chance, next] = tasks.following(state).find(([w]) => w === tasks.LEXICON[id]);
         state = next;
         return chance;
       });
@@ -345,13 +345,13 @@ def test_texts_that_a_task_reads(page):
 
 
 def test_a_beginning_is_continued(page):
-    body = f"""{MAKE} const classes = tasks.lexicon.length;
+    body = f"""{MAKE} const classes = tasks.LEXICON.length;
       const say = ["see", "two", "cats", "."]; // whatever stands before
       const read = ({{ tokens, rows, time }}) => {{
         const logits = new Float32Array(rows * time * classes);
         const next = say[Math.min(time - 1 - text.split(" ").length, 3)];
         for (let row = 0; row < rows * time; row += 1) {{
-          logits[row * classes + tasks.lexicon.indexOf(next)] = 100;
+          logits[row * classes + tasks.LEXICON.indexOf(next)] = 100;
         }}
         return {{ logits, maps: [] }};
       }};

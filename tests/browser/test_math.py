@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from lib.attention import attention_weights
 from lib.masks import causal_mask, combine_masks, padding_mask, window_mask
 from tests.paths import BOOK
+from widgets import joiner
 
 pytestmark = pytest.mark.browser
 TOLERANCE = {"atol": 1e-5, "rtol": 1e-5}
@@ -26,7 +27,7 @@ SHAPES = [
 @pytest.fixture(scope="module")
 def run(browser):
     """Runs an expression of JavaScript with `math` and an argument `x`; returns its value."""
-    script = (BOOK / "widgets" / "js" / "math.js").read_text(encoding="utf-8")
+    script = joiner.join(BOOK / "widgets" / "js" / "math.js") + "const math = $math;"
     page = browser.new_page()
     page.goto("about:blank")
     page.add_script_tag(content=script)

@@ -76,7 +76,7 @@ def test_page_and_torch_say_the_same_and_with_the_same_logits(stage, published, 
     texts += [tokenise(text) for text in (READY[1], "42 dollars", "two and two", "dollars")]
     sources = [[*source_vocab.encode(text), EOS] for text in texts]
     said = [said_by_torch(model, source, 60) for source in sources]
-    page = stage.functions(tracer, "transformer")
+    page = stage.functions(tracer)
     build(page, pack_model(model, source_vocab, target_vocab))
     found = page.evaluate(
         "(all) => all.map((ids) => own.transformer.greedy(net, ids, 60))",
@@ -104,7 +104,7 @@ def test_other_models_compute_too(stage, choice):
         torch.nn.init.normal_(p, 0.0, 0.7)
     vocabs = [Vocabulary(f"w{i}" for i in range(n - 4)) for n in (29, config.target_vocab or 29)]
     model = as_packed(model)
-    page = stage.functions(SAMPLES["forward_tracer"](), "transformer")
+    page = stage.functions(SAMPLES["forward_tracer"]())
     build(page, pack_model(model, *vocabs))
     sources = [torch.randint(4, 29, (n,)).tolist() for n in (1, 2, 13)]
     said = [torch.randint(1, 29, (n,)).tolist() for n in (7, 1, 5)]
@@ -116,7 +116,7 @@ def test_own_sentence_is_traced_as_python_traces_it(stage, published, tracer, te
     tokens = tokenise(text)
     pairs = [Pair(tokens, ("?",))]
     [exact] = ForwardTracer.from_model(published[0], pairs, *published[1:], max_length=60).sentences
-    page = stage.functions(tracer, "transformer, tracing")
+    page = stage.functions(tracer)
     build(page, pack_model(*published))
     options = {"stages": stages_of(2, True), "longest": 60, "k": 5}
     found = page.evaluate("(given) => own.tracing.trace(net, ...given)", [list(tokens), options])
@@ -141,7 +141,7 @@ def flat(value) -> list:
 
 def test_text_is_cut_as_the_library_cuts_it(stage):
     texts = ["Two euros,three miles.", "june 13,2025", "ÉTÉ cafe\u0301 x_y ½ ² 2km", "  ", "a-b'c"]
-    page = stage.functions(SAMPLES["forward_tracer"](), "typed")
+    page = stage.functions(SAMPLES["forward_tracer"]())
     found = page.evaluate("(texts) => texts.map(own.typed.tokenise)", texts)
     assert [tuple(tokens) for tokens in found] == [tokenise(text) for text in texts]
 

@@ -68,7 +68,7 @@ def words():
 
 
 def read(stage, texts, words):
-    page = stage.functions(SAMPLES["forward_tracer"](), "typed")
+    page = stage.functions(SAMPLES["forward_tracer"]())
     return dict(zip(texts, page.evaluate(READ, [list(texts), words]), strict=True))
 
 

@@ -62,7 +62,7 @@ def tracer():
 @pytest.fixture
 def behind(stage, tracer, published):
     """All of them for one sentence, as the page computes them."""
-    page = stage.functions(tracer, "transformer, tracing, arithmetic")
+    page = stage.functions(tracer)
     build(page, pack_model(*published))
     options = {"stages": stages_of(2, True), "longest": 60, "k": 5}
     return page.evaluate(BEHIND, [list(tokenise(TEXT)), options, HEADS])
@@ -138,7 +138,7 @@ def test_vectors_and_weights_are_those_of_torch(published, behind, name):
     ],
 )  # fmt: skip
 def test_it_says_where_the_vectors_are_taken(stage, kind, config, text):
-    page = stage.functions(SAMPLES["forward_tracer"](), "arithmetic")
+    page = stage.functions(SAMPLES["forward_tracer"]())
     code = "([kind, [norm, positions]]) => own.arithmetic.taken({ kind }, { norm, positions })"
     assert page.evaluate(code, [kind, config]) == text
 

@@ -10,6 +10,7 @@ from chapters.attention_seq2seq.alignment_player import AlignmentPlayer
 from chapters.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
 from tests.gate import each_look, some_widgets
 from tests.widget_samples import SAMPLES, bins, sentences
+from widgets import joiner
 
 pytestmark = pytest.mark.browser
 CONTRAST = """() => {
@@ -319,12 +320,12 @@ def test_explorer_draws_what_python_gave(stage):
     ],
 )
 def test_explorer_compares_with_the_fewest_edits(page, output, reference, edits):
-    source = (widgets.widgets()["bottleneck_explorer"] / "bottleneck_explorer.js").read_text(
-        encoding="utf-8"
-    )
-    page.add_script_tag(content=source.replace("export default", "window.module ="))
+    folder = widgets.widgets()["bottleneck_explorer"]
+    page.add_script_tag(content=joiner.join(folder / "bottleneck_explorer.js"))
     words = json.dumps([output.split(), reference.split()])
-    found = page.evaluate(f"compare(...{words}).map((edit) => edit.kind).join(' ')")
+    found = page.evaluate(
+        f"$bottleneck_explorer.compare(...{words}).map((edit) => edit.kind).join(' ')"
+    )
     fewest = edits.split()
     assert sorted(found.split()) == sorted(fewest)
     if fewest.count("right") == len(fewest) - fewest.count("missing"):

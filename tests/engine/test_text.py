@@ -9,15 +9,17 @@ import pytest
 
 from build.directives import widgets
 from engine import text as engine_text
-from engine.text import FOLDER, SCRIPTS, engine_script, kernels, lean, worker_text
+from engine.text import FOLDER, engine_script, kernels, lean, scripts, worker_text
 
 
 def test_every_script_of_the_engine_is_in_the_text():
-    assert {path.stem for path in FOLDER.glob("*.js")} == set(SCRIPTS)
+    panel = {"laboratory", "lab_results", "lab_worker"}  # in the page, not in its worker
+    files = scripts()
+    assert {path.stem for path in FOLDER.glob("*.js")} - panel == set(files) - {"math"}
     text = worker_text()
-    for name in ("makeRandom", "makeEngine", "makeModel", "makeAdam", "tasks", "trainer"):
-        assert len(re.findall(rf"^const .*\b{name}\b.* = \(\(", text, re.MULTILINE)) == 1, name
-    assert text.index("const math") < text.index("makeRandom") < text.index("onmessage =")
+    for name in set(files) - {"worker"}:
+        assert len(re.findall(rf"^const \${name} = \(\(", text, re.MULTILINE)) == 1, name
+    assert text.index("const $math") < text.index("makeRandom") < text.index("onmessage =")
     assert not re.search(r"^(import|export)\b", text, re.MULTILINE)
 
 
@@ -58,6 +60,6 @@ def test_pages_get_the_engine_as_a_script(tmp_path, monkeypatch):
     assert f'new URL("engine.js?v={version}", here)' in page
     names = (path for path in tmp_path.glob("*.js") if path.name != "engine.js")
     assert not [p for p in names if "makeAdam" in p.read_text(encoding="utf-8")], "on demand alone"
-    monkeypatch.setattr(engine_text, "FOLDER", tmp_path)
-    with pytest.raises(FileNotFoundError):
+    monkeypatch.setattr(engine_text, "WORKER", tmp_path / "worker.js")
+    with pytest.raises(ValueError, match="expected a file at"):
         engine_script()

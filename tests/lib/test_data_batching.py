@@ -125,7 +125,6 @@ def test_no_pairs():
         token_batches([], VOCAB, VOCAB, 10, seed=0)
 
 
-@pytest.mark.parametrize("place", [(0, 10_000), (3, 10_000), (-1, 0), (0, -1)])
 def test_batches_of_a_pool_are_found_again():
     """Also in an epoch that has another number of batches."""
     pairs = some_pairs()
@@ -149,6 +148,7 @@ def test_a_pool_is_sorted_by_itself():
     assert all(len({pool_of[number] for number in group}) == 1 for group in groups)
 
 
+@pytest.mark.parametrize("place", [(0, 10_000), (3, 10_000), (-1, 0), (0, -1)])
 def test_a_position_outside_the_data(place):
     stream, other = (BatchStream(some_pairs(), VOCAB, VOCAB, max_tokens=60) for _ in range(2))
     with pytest.raises(ValueError, match=r"expected an index from 0 to \d+ in an epoch from 0"):

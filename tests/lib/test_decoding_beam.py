@@ -77,7 +77,7 @@ def test_length_penalty():
     assert length_penalty(19, 0.5) == 2
     assert length_penalty(23, 0.0) == 1
     for length, alpha in ((0, 0.6), (3, -0.1), (3, float("nan"))):
-        with pytest.raises(ValueError, match="length of at least 1 and alpha of at least 0"):
+        with pytest.raises(ValueError, match="length of at least 1 and alpha from 0 to 50"):
             length_penalty(length, alpha)
 
 
@@ -284,7 +284,7 @@ def test_leaves_the_mode_as_it_was(mode):
     [
         ({"beam": 0}, "expected a beam and a max_length of at least 1, got beam=0"),
         ({"max_length": 0}, "got beam=4 and max_length=0"),
-        ({"alpha": -1.0}, "alpha of at least 0, got 5 and -1.0"),
+        ({"alpha": -1.0}, "alpha from 0 to 50, got 5 and -1.0"),
     ],
 )
 def test_what_it_refuses(arguments, message):

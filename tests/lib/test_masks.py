@@ -151,24 +151,21 @@ def test_masks_that_are_not_boolean_are_refused():
 
 
 def test_masks_that_do_not_fit_together_are_refused():
-    with pytest.raises(ValueError, match=r"masks that broadcast, got \(3, 3\), \(4, 4\)"):
+    with pytest.raises(RuntimeError, match=r"size of tensor a \(3\) must match .* b \(4\)"):
         combine_masks(causal_mask(3), causal_mask(4))
 
 
-@pytest.mark.parametrize(
-    ("shape", "forms"),
-    [
-        ((2, 3, 5, 7), r"\(query, key\), \(batch, query, key\) or \(batch, heads, query, key\)"),
-        ((3, 5, 7), r"\(query, key\), with the batch axes before them if they differ,"),
-    ],
-)
-def test_a_mask_that_does_not_fit_is_told_the_forms_that_do(shape, forms):
-    with pytest.raises(ValueError, match=f"expected a mask {forms} that broadcasts"):
+@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (3, 5, 7)])
+def test_a_mask_that_does_not_fit_is_told_the_forms_that_do(shape):
+    forms = r"\(query, key\), \(batch, query, key\) or with all axes of the scores"
+    with pytest.raises(
+        ValueError, match=rf"expected a mask {forms}, that .* scores \({shape[0]}, "
+    ):
         fit_mask(torch.ones(11, 7, dtype=torch.bool), shape)
 
 
 def test_no_mask_has_fewer_than_no_keys():
-    with unchecked(), pytest.raises(ValueError, match="n_keys of 0 or more, got -1"):
+    with unchecked(), pytest.raises(RuntimeError):  # torch's own
         padding_mask(torch.tensor([1]), -1)
 
 

@@ -147,10 +147,10 @@ def test_a_table_in_float64_is_exact_and_back_in_float32_the_same(scheme):
     assert_close(layer.float().table[:11], before, 1e-7)
 
 
-@pytest.mark.parametrize("n_heads", [1, 3, 8])
+@pytest.mark.parametrize("n_heads", [1, 3, 8])  # of the paper's formula
 @pytest.mark.parametrize(("n_queries", "n_keys"), [(5, 5), (1, 7), (2, 7)])
 def test_alibi_by_loops(n_heads, n_queries, n_keys):
-    bias = ALiBi(n_heads).bias(n_queries, n_keys)
+    bias = ALiBi(n_heads, paper_formula=True).bias(n_queries, n_keys)
     assert bias.shape == (n_heads, n_queries, n_keys)
     for h in range(n_heads):
         for i in range(n_queries):
@@ -261,13 +261,14 @@ def test_mistakes_are_named():
         sinusoidal_table(3, 4, base=0.0)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_no_position_is_negative(scheme):
+@pytest.mark.parametrize(
+    ("scheme", "method"), [("sinusoidal", "add"), ("learned", "add"), ("rotary", "rotate")]
+)
+def test_no_position_is_negative(scheme, method):
     positions, x = make_positions(scheme, 6, 1, max_length=7), normal(2, 3, 6)
-    for method in (positions.add, positions.rotate):
-        with pytest.raises(ValueError, match="an offset of 0 or more, got -1"):
-            method(x, -1)
-        method(x, 0)
+    with pytest.raises(ValueError, match="an offset of 0 or more, got -1"):
+        getattr(positions, method)(x, -1)
+    getattr(positions, method)(x, 0)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -287,11 +288,25 @@ def test_vectors_of_another_dimension_and_no_head():
         ALiBi(0)
 
 
-def test_slopes_for_a_number_of_heads_that_is_no_power_of_two():
-    """The paper's formula for all six; the authors' code has those of 4 heads and two of 8's."""
-    assert ALiBi(6).slopes.tolist() == pytest.approx([2 ** (-8 * h / 6) for h in range(1, 7)])
-    theirs = [*ALiBi(4).slopes.tolist(), *ALiBi(8).slopes[0:4:2].tolist()]
-    assert theirs == pytest.approx([2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3])
+@pytest.mark.parametrize(
+    ("n_heads", "exponents"),
+    [
+        (3, [4, 8, 2]),
+        (6, [2, 4, 6, 8, 1, 3]),
+        (12, [1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5]),
+    ],
+)
+def test_slopes_for_a_number_of_heads_that_is_no_power_of_two(n_heads, exponents):
+    """Those of the power of two below, and every second one of twice as many, as published."""
+    assert ALiBi(n_heads).slopes.tolist() == pytest.approx([2**-e for e in exponents])
+    formula = [2 ** (-8 * h / n_heads) for h in range(1, n_heads + 1)]
+    assert ALiBi(n_heads, paper_formula=True).slopes.tolist() == pytest.approx(formula)
+    assert torch.equal(make_positions("alibi", 12, n_heads).slopes, ALiBi(n_heads).slopes)
+
+
+@pytest.mark.parametrize("n_heads", [1, 2, 4, 8, 16])
+def test_for_a_power_of_two_code_and_formula_agree(n_heads):
+    assert torch.equal(ALiBi(n_heads).slopes, ALiBi(n_heads, paper_formula=True).slopes)
 
 
 def test_a_table_of_any_length_takes_little_room_at_first():

@@ -21,6 +21,33 @@ def test_lines_of_code_leave_out_what_is_silent(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("source", "code", "checks"),
+    [
+        ("raise ValueError('no')", 1, 1),
+        ("raise ValueError(\n    'one'\n    'two'\n)", 1, 1),
+        ("if x:\n    raise ValueError('no')\ny = 1", 3, 2),
+        ("if (\n    x\n    or y\n):\n    raise ValueError('no')", 5, 5),
+        ("if x:\n    got = 1\n    raise ValueError(got)", 3, 3),
+        ("if x:\n    got = 1\n    if y:\n        got = 2\n    raise ValueError(got)", 5, 5),
+        ("if x:\n    y()\n    raise ValueError('no')", 3, 1),
+        ("if x:\n    for one in x:\n        got = one\n    raise ValueError(got)", 4, 1),
+        ("if x:\n    y = 1\nelse:\n    raise ValueError('no')", 4, 1),
+        ("try:\n    f()\nexcept OSError as e:\n    raise ValueError('no') from e", 4, 2),
+        ("try:\n    f()\nexcept OSError:\n    pass", 4, 0),
+        ("def _require_x(x):\n    # why\n    if x:\n        y = 1", 3, 3),
+        ("_require_x(\n    1\n)", 3, 3),
+        ("self._require_x(1)", 1, 1),
+        ("y = required(1)", 1, 0),
+        ("class C(Exception):\n    def f(self):\n        return 1", 3, 0),
+    ],
+)
+def test_lines_that_only_validate(source, code, checks, tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(source, encoding="utf-8")
+    assert (house.lines_of_code(path), house.lines_that_validate(path)) == (code, checks)
+
+
+@pytest.mark.parametrize(
     ("name", "source", "wanted"),
     [
         ("chapters.masking.plots", "from lib.masks import causal_mask", {"lib.masks"}),

@@ -139,7 +139,7 @@ def test_suite_is_run_by_make_with_its_settings_and_logged(monkeypatch, tmp_path
     assert result[:3] == (6, 1, 2)
     assert seen == [
         (
-            ["make", "unit", "VENV=.venv", "THREADS=2", "WORKERS=2", "UNIT=not colab and not slow"],
+            ["make", "unit", "VENV=.venv", "THREADS=2", "WORKERS=2"],
             dict(FIRST.environment()),
         )
     ]

@@ -80,6 +80,8 @@ def test_what_is_missing_is_named_and_the_last_release_stays(pages, tmp_path, na
 
 def test_notes_are_the_section_of_the_version():
     assert release.notes(CHANGELOG) == "- Not yet.\n"
+    released = CHANGELOG.replace("- Not yet.\n", "")
+    assert release.notes(released) == "- A thing.\n- Another.\n", "what is being released"
     assert release.notes(CHANGELOG, "1.2.0") == "- A thing.\n- Another.\n"
     for missing in ("1.1.0", "1.3.0", "1.2"):
         with pytest.raises(ValueError, match=f"`## {missing}` with text .*RELEASING.md"):

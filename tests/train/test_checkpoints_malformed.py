@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from lib.data import Vocabulary
 from lib.transformer import Config, Transformer
 from tests.helpers import unchecked
-from train.checkpoints import load_model, save_model
+from train.checkpoints import _checksum, load_model, save_model
 
 SOURCE, TARGET = Vocabulary("abcdefg"), Vocabulary("hijkl")
 CONFIG = Config(len(SOURCE), len(TARGET), d_model=6, n_heads=2, d_ff=5, n_layers=2)
@@ -45,7 +45,10 @@ def card_of(path):
 
 
 def write(path, card, weights=None):
+    """Write a file anew; a card with a checksum that has been left out gets the right one."""
     weights = load_file(path) if weights is None else weights
+    if isinstance(card, dict) and "sha256" not in card:
+        card = card | {"sha256": _checksum(weights.values(), card)}
     save_file(weights, path, {"card": card if isinstance(card, str) else json.dumps(card)})
 
 

@@ -5,12 +5,10 @@ classic script that hands its module to the host (`book/static/widget-host.js`).
 all widgets share become one more. Only text files are read here: building needs no kernel and no
 widget library.
 
-A widget is a pair of files in a chapter's room, `NAME.py` and `NAME.js`. A module may name further
-scripts in a line of its own, `// Parts: transformer, tracing`: they lie in `parts/` beside it, or
-in that of `widgets/js` if several chapters need them, and stand in the scripts of those that name
-them alone. A part may have styles too. One of them computes with the model in `book/checkpoints`,
-which becomes a script too, as does the engine in which a laboratory trains; no page loads either
-before a reader asks.
+A widget is a pair of files in a chapter's room, `NAME.py` and `NAME.js`. The script imports others,
+which `widgets.joiner` puts before it; styles with the name of a script go with it. One of them
+computes with the model in `book/checkpoints`, which becomes a script too, as does the engine in
+which a laboratory trains; no page loads either before a reader asks.
 
 The directive `{widget} NAME` shows, on a page without code, the widget that a chapter has stored:
 
@@ -27,81 +25,59 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from engine.text import engine_script  # both need Python alone
+from engine.text import engine_script  # these need Python alone
+from widgets import joiner
 from widgets.packing import pack_file
 
 BOOK = Path(__file__).resolve().parents[2]
 JS = BOOK / "widgets" / "js"
-SHARED = ("math", "ui", "controls", "walk", "raster", "grid", "chart")
+# What most widgets import: a page with several loads it once.
+SHARED = [
+    JS / f"{name}.js" for name in ("math", "ui", "controls", "walk", "raster", "grid", "chart")
+]
 CHECKPOINTS = BOOK / "checkpoints"
 LAST = 900  # of the style sheets, behind the book's own, which have 800
-PARTS = re.compile(r"^// Parts: (.+)$", re.MULTILINE)
-EXPORT = re.compile(r"^export default ", re.MULTILINE)
 ENGINE = '"engine.js"'
 USED = re.compile(r'class="book-widget" data-module="([^"]*)"')
 
 
 def shared_script() -> str:
     """The shared scripts in one function, which keeps their names off the page."""
-    parts = [(JS / f"{name}.js").read_text(encoding="utf-8") for name in SHARED]
-    names = ", ".join(SHARED)
-    return f"(() => {{\n{''.join(parts)}\nbookWidgets.shared = {{ {names} }};\n}})();\n"
-
-
-def parts_of(module: str, folder: Path, ending: str = "js") -> str:
-    """The scripts, or the styles, of the parts that a module's text names, one after the other."""
-    named = PARTS.search(module)
-    texts = []
-    for name in named.group(1).split(", ") if named else ():
-        places = {where / "parts" for where in (folder, JS)}
-        [here] = [place for place in places if (place / f"{name}.js").is_file()]
-        path = here / f"{name}.{ending}"
-        texts.append(path.read_text(encoding="utf-8") if path.is_file() else "")
-    return "".join(texts)
+    names = ", ".join(module.name for module in joiner.modules(*SHARED))
+    return f"(() => {{\n{joiner.join(*SHARED)}bookWidgets.shared = {{ {names} }};\n}})();\n"
 
 
 def widget_script(name: str, folder: Path) -> str:
-    """The module `name` as a classic script that hands itself to the host.
+    """The module `name`, with what it imports, as a classic script that hands itself to the host.
 
-    Errors: ValueError for a module that imports, or has other exports than one default.
+    Errors: ValueError for a module without a default, and for what cannot be joined.
     """
-    text = (folder / f"{name}.js").read_text(encoding="utf-8")
-    others = re.findall(r"^(?:import|export)\b(?! default ).*", text, re.MULTILINE)
-    if others or len(EXPORT.findall(text)) != 1:
-        raise ValueError(
-            f"expected {name}.js to hold one `export default` and no import, got {others}; "
-            f"the shared names {', '.join(SHARED)} are there without an import"
-        )
-    body = parts_of(text, folder) + EXPORT.sub("const module = ", text)
+    entry = folder / f"{name}.js"
+    shared = {module.path: module.name for module in joiner.modules(*SHARED)}
+    body = joiner.join(entry, given=shared)
     if ENGINE in body:  # a browser must not keep an old one for a new page
         version = hashlib.sha256(engine_script().encode()).hexdigest()[:8]
         body = body.replace(ENGINE, f'"engine.js?v={version}"')
     return (
-        f"(() => {{\nconst {{ {', '.join(SHARED)} }} = bookWidgets.shared;\n{body}\n"
-        f"bookWidgets.add({json.dumps(name)}, module);\n}})();\n"
+        f"(() => {{\nconst {{ {', '.join(shared.values())} }} = bookWidgets.shared;\n{body}"
+        f"bookWidgets.add({json.dumps(name)}, {joiner.default_of(entry)});\n}})();\n"
     )
-
-
-def widget_style(name: str, folder: Path) -> str:
-    """The styles of the module `name` and of its parts."""
-    css = folder / f"{name}.css"
-    style = parts_of((folder / f"{name}.js").read_text(encoding="utf-8"), folder, "css")
-    return style + (css.read_text(encoding="utf-8") if css.is_file() else "")
 
 
 def write_widget(name: str, folder: Path, out_dir: Path) -> None:
     """Write the script and the styles of the widget `name` into `out_dir`."""
     (out_dir / f"{name}.js").write_text(widget_script(name, folder), encoding="utf-8")
-    (out_dir / f"{name}.css").write_text(widget_style(name, folder), encoding="utf-8")
+    style = joiner.styles(folder / f"{name}.js")
+    (out_dir / f"{name}.css").write_text(style, encoding="utf-8")
 
 
 def widgets() -> dict[str, Path]:
-    """The name of each widget of the book, and the folder of its files."""
+    """The name of each widget of the book, and the folder of its files: scripts with a default."""
     found = {
         path.stem: path.parent
         for folder in (BOOK / "engine", *(BOOK / "chapters").iterdir())
         for path in folder.glob("*.js")
-        if path.with_suffix(".py").is_file()
+        if "default" in joiner.read(path).exports
     }
     return dict(sorted(found.items()))
 
@@ -135,7 +111,8 @@ def on_page(app, page, template, context, doctree) -> None:
     used = sorted(set(USED.findall(context.get("body") or "")))
     if not used:
         return
-    unknown = [name for name in used if name not in widgets()]
+    known = widgets()
+    unknown = [name for name in used if name not in known]
     if unknown:
         raise ValueError(f"expected widgets of the book on page {page}, got {unknown}")
     app.add_css_file("widgets/base.css")

@@ -1,5 +1,9 @@
 // A query among keys in the plane. Its scores are the keys' projections on its direction, times its
 // length; and the output, a weighted mean, stays within the convex hull of the values.
+import * as controls from "../../widgets/js/controls.js";
+import * as math from "../../widgets/js/math.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const SIDE = 320; // of a plane, in its own units
 const ROOM = 0.45; // beyond the limit, for points at the edge
 const STEP = 0.1; // every move ends on this grid, so that numbers can be checked by hand
@@ -23,7 +27,7 @@ function short(value) {
 function numbers(value, count, limit) {
   const parts = String(value).split(",");
   const fit = parts.length === count
-    && parts.every((part) => part.trim() !== "" && Math.abs(part) <= limit);
+    && parts.every((part) => part.trim() !== "" && Math.abs(Number(part)) <= limit);
   return fit ? parts.map(Number) : undefined;
 }
 
@@ -35,7 +39,7 @@ const vectors = (count, limit) => (value) => {
 };
 
 /** One query's look-up, step by step; a query of length 0 has no direction to project on. */
-function lookUp(query, key, value, divisor) {
+export function lookUp(query, key, value, divisor) {
   const length = Math.hypot(...query);
   const products = key.map((row) => math.dot(query, row));
   const found = math.attention([query], key, value, { scale: 1 / divisor });
@@ -51,7 +55,7 @@ function lookUp(query, key, value, divisor) {
 }
 
 /** The corners of the convex hull, all around. */
-function hull(points) {
+export function hull(points) {
   const turn = (o, a, b) => (a[0] - o[0]) * (b[1] - o[1]) - (a[1] - o[1]) * (b[0] - o[0]);
   const half = (row) => {
     const held = [];
@@ -115,8 +119,10 @@ function plane(label, limit) {
   /**
    * A point that can be moved, by pointer and by arrow keys. Its name is for those who cannot see
    * it; `mark` is drawn at it; `onActive` hears whether the reader points at it or has its focus.
+   * @param {{ name: string, text: string, kind: string, mark?: any, onMove: (place: number[]) => void,
+   *   onActive?: (is: boolean) => void }} options
    */
-  function handle({ name, text, kind, mark, onMove, onActive = () => {} }) {
+  function handle({ name, text, kind, mark, onMove, onActive = () => undefined }) {
     const label = ui.h("text", { class: "qp-name", text, "text-anchor": "middle" });
     const where = ui.h("text", { class: "qp-where", "text-anchor": "middle" });
     let held = [0, 0];

@@ -1,12 +1,17 @@
 // A random query and random keys, from the seed: their scores, the softmax of the scores, and what
 // becomes of it as the vectors grow wider.
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as math from "../../widgets/js/math.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const DRAWS = 100; // random queries, each with its keys, that a point of the curve is the mean of
 const REACH = 10; // scores beyond this leave the chart: e^10 is 22,026
 const LITTLE = 0.1; // a sensitivity below this is called little; of equal weights it is larger
 const SERIES = ["divided by √d_k", "not divided"];
 
 /** Scores of one query against `keys` keys at each of the widths: widths x keys. */
-function drawScores(seed, widths, keys) {
+export function drawScores(seed, widths, keys) {
   const draw = math.normal(seed);
   const widest = Math.max(...widths);
   const [query] = math.matrix(1, widest, draw);
@@ -26,7 +31,7 @@ function drawScores(seed, widths, keys) {
  * For the curve: many queries by their lengths (draws x widths), and normal numbers (draws x keys).
  * Given the query, q·k is normal with standard deviation |q|, so |q| z is a score of a random key.
  */
-function drawMany(seed, widths, keys) {
+export function drawMany(seed, widths, keys) {
   const draw = math.normal(seed);
   const lengths = Array.from({ length: DRAWS }, () => {
     let [square, width] = [0, 0];
@@ -39,7 +44,7 @@ function drawMany(seed, widths, keys) {
 }
 
 /** The mean sensitivity and entropy over the draws: one entry for each width, with and without. */
-function meanCurves({ lengths, normals }, widths, keys, temperature) {
+export function meanCurves({ lengths, normals }, widths, keys, temperature) {
   const rows = normals.map((row) => row.slice(0, keys));
   const means = (factor) => widths.map((width, at) => {
     let [sensitivity, entropy] = [0, 0];
@@ -55,7 +60,7 @@ function meanCurves({ lengths, normals }, widths, keys, temperature) {
 }
 
 /** Standard deviation, as of a sample. */
-function deviation(row) {
+export function deviation(row) {
   const mean = row.reduce((sum, value) => sum + value, 0) / row.length;
   return Math.sqrt(row.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (row.length - 1));
 }

@@ -1,4 +1,9 @@
 // Steps through the tokens that a decoder wrote: where it looked, and among what it chose.
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as math from "../../widgets/js/math.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const PACE = 900; // milliseconds for a token while playing
 
 export default {

@@ -1,4 +1,7 @@
 // Two models over the length of the source: how often each is right, and what each writes.
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as ui from "../../widgets/js/ui.js";
 
 // Costs of an edit. In place of another token costs a trace more, so that of several ways with the
 // fewest edits the one with the most right tokens wins.
@@ -10,7 +13,7 @@ const SWAP = 1001;
  * reading order, with the kinds "right", "wrong" (in place of another token, or extra) and
  * "missing" (a token of the reference).
  */
-function compare(output, reference) {
+export function compare(output, reference) {
   const [n, m] = [output.length, reference.length];
   const cost = Array.from({ length: n + 1 }, (_, i) =>
     Array.from({ length: m + 1 }, (__, j) => EDIT * (i === n ? m - j : j === m ? n - i : 0)));

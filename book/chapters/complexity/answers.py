@@ -6,10 +6,10 @@ import math
 import torch
 from torch.nn import functional as F
 
-from chapters.complexity.costs import self_attention_cost
 from chapters.complexity.layers import windowed_attention
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from lib.masks import window_mask
+from measure.costs import self_attention_cost
 from measure.observed import count_flops
 
 

@@ -1,4 +1,8 @@
 // Table 1 as curves: what four kinds of layer cost, and what speaks for each of them.
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const LIMIT = 2 ** 20; // lengths up to which a crossing is looked for
 const NAMES = { attention: "Self-attention", recurrent: "Recurrent", convolution: "Convolution",
   restricted: "Restricted" };
@@ -22,7 +26,7 @@ function layersToReach(distance, k, dilated) {
 }
 
 /** What each layer costs: the formulas of chapters.complexity.costs. */
-function costs({ n, d, k, radius, dilated, projections }) {
+export function costs({ n, d, k, radius, dilated, projections }) {
   const wide = projections ? 8 * n * d * d : 0; // to queries, keys, values and output
   const kept = projections ? 4 * n * d : 0;
   const reach = Math.min(radius, n - 1);
@@ -39,7 +43,7 @@ function costs({ n, d, k, radius, dilated, projections }) {
 }
 
 /** The first length at which self-attention takes more work than another layer, or null. */
-function crossing(state, other) {
+export function crossing(state, other) {
   const more = (n) => {
     const all = costs({ ...state, n });
     return all.attention.flops > all[other].flops;
@@ -56,14 +60,14 @@ function crossing(state, other) {
 
 /** A whole number, its thousands apart; and a short one with a unit: 4.19 M. */
 const count = (value) => value.toLocaleString("en-GB").replaceAll(",", "\u202f");
-function brief(value) {
+export function brief(value) {
   if (value < 10_000) return count(value);
   const power = Math.min(4, Math.floor(Math.log10(Number(value.toPrecision(3))) / 3));
   return `${Number((value / 1000 ** power).toPrecision(3))}\u202f${["", "k", "M", "G", "T"][power]}`;
 }
 
 /** Powers of ten between two numbers, as ticks of a logarithmic axis. */
-function decades(low, high, most) {
+export function decades(low, high, most) {
   const [first, last] = [Math.ceil(low - 1e-9), Math.floor(high + 1e-9)];
   const step = Math.max(1, Math.ceil((last - first + 1) / most));
   const ticks = [];
@@ -72,7 +76,7 @@ function decades(low, high, most) {
 }
 
 /** What speaks for a layer, and what against it: one line for each column of the table. */
-function verdict(all, pick) {
+export function verdict(all, pick) {
   const asked = [["flops", "Work"], ["memory", "Memory"], ["sequential", "Sequential operations"],
     ["path", "Longest path"]];
   return asked.map(([field, name]) => {

@@ -1,6 +1,6 @@
 """An explorer of Table 1: what four kinds of layer cost at any length and dimension."""
 
-from chapters.complexity.costs import (
+from measure.costs import (
     Cost,
     convolution_cost,
     recurrent_cost,
@@ -27,7 +27,7 @@ class ComplexityExplorer(BookWidget):
         count those of attention too; measure, what the curves show: "work", "memory" or "path";
         pick, the layer that the reader has chosen, one of `LAYERS`, or "none".
     Errors: ValueError for a start that the controls cannot reach.
-    Source: Attention Is All You Need, table 1; `chapters.complexity.costs`.
+    Source: Attention Is All You Need, table 1; `measure.costs`.
     """
 
     _module = "complexity_explorer"
@@ -46,7 +46,7 @@ class ComplexityExplorer(BookWidget):
     kernels = domain.Fixed([KERNELS[0], KERNELS[-1]])  # least and most
 
     def costs(self) -> dict[str, Cost]:
-        """What each layer costs at the sizes set, from `chapters.complexity.costs`."""
+        """What each layer costs at the sizes set, from `measure.costs`."""
         return {
             "attention": self_attention_cost(self.n, self.d, projections=self.projections),
             "recurrent": recurrent_cost(self.n, self.d),

@@ -1,9 +1,12 @@
 // Beam search over a small stored table: the tree, the scores, what was pruned and why it stopped.
+import * as controls from "../../widgets/js/controls.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const EOS = "<eos>";
 const SHOWN = 3; // of the continuations that a step prunes, the likeliest
 
 /** The stored lists as a tree: children and, for each node, its log p from the root and its length. */
-function grow({ tokens, parents, log_p: own }) {
+export function grow({ tokens, parents, log_p: own }) {
   const tree = { tokens, parents, own, children: tokens.map(() => []), roots: [], total: [], length: [] };
   tokens.forEach((_, i) => {
     const parent = parents[i];
@@ -14,13 +17,13 @@ function grow({ tokens, parents, log_p: own }) {
   return tree;
 }
 
-const penalty = (length, alpha) => ((5 + length) / 6) ** alpha;
+export const penalty = (length, alpha) => ((5 + length) / 6) ** alpha;
 
 /**
  * The search of lib.decoding. Each step says which nodes were kept, which ended and which were pruned,
  * the likeliest first. Returns { steps, ended, best: { node, score }, reason }.
  */
-function search(tree, beam, alpha, maxLength) {
+export function search(tree, beam, alpha, maxLength) {
   const score = (node) => tree.total[node] / penalty(tree.length[node], alpha);
   const steps = [];
   const ended = [];
@@ -48,7 +51,7 @@ function search(tree, beam, alpha, maxLength) {
 }
 
 /** The best sentence of the whole table: every node that ends one is scored. */
-function bestOfAll(tree, alpha, maxLength) {
+export function bestOfAll(tree, alpha, maxLength) {
   let best = null;
   tree.tokens.forEach((token, node) => {
     const score = tree.total[node] / penalty(tree.length[node], alpha);
@@ -59,7 +62,7 @@ function bestOfAll(tree, alpha, maxLength) {
 }
 
 /** The nodes from the root to this one. */
-function path(tree, node) {
+export function path(tree, node) {
   return node < 0 ? [] : [...path(tree, tree.parents[node]), node];
 }
 
@@ -85,7 +88,7 @@ function layout(tree, status) {
   let row = 0;
   const visit = (nodes, column, above) => nodes.filter((node) => status.has(node))
     .forEach((node, i) => {
-      row += i > 0;
+      if (i > 0) row += 1;
       places.push({ node, row, column, up: column ? row - above : 0 });
       visit(tree.children[node], column + 1, row);
     });

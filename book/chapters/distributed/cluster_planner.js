@@ -1,11 +1,15 @@
 // A step of training on any number of GPUs: what it holds, what it sends, and how long it takes.
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const STATE_BYTES = 16; // of each parameter: itself, its gradient and Adam's two moments
 const ROWS = [["held", "Each GPU holds"], ["sent", "Each GPU sends in a step"],
   ["compute", "Computing"], ["communication", "Communication"], ["exposed", "of it not hidden"],
   ["total", "A step"], ["efficiency", "Efficiency"]];
 
 /** The step on `gpus` ranks: the formulas of chapters.distributed.communication. */
-function plan(state, gpus = state.gpus) {
+export function plan(state, gpus = state.gpus) {
   const { parameters, bandwidth, latency, overlap, fsdp } = state;
   const passes = fsdp ? 3 : 2; // round the ring
   const sent = passes * (gpus - 1) / gpus * 4 * parameters * 1e6;
@@ -25,7 +29,7 @@ function brief(value, units) {
 const bytes = (value) => brief(value, [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"]]);
 const seconds = (value) => brief(value, [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]]);
 const percent = (value) => `${Math.round(100 * value)}\u202f%`;
-const shown = (step) => ({ held: bytes(step.held), sent: bytes(step.sent),
+export const shown = (step) => ({ held: bytes(step.held), sent: bytes(step.sent),
   compute: seconds(step.compute), communication: seconds(step.communication),
   exposed: seconds(step.exposed), total: seconds(step.total), efficiency: percent(step.efficiency) });
 

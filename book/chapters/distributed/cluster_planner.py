@@ -1,14 +1,6 @@
 """A planner of training runs: what a step costs on any number of GPUs, and how many still help."""
 
-from chapters.distributed.communication import (
-    Collective,
-    Link,
-    Step,
-    bytes_of_step,
-    data_parallel,
-    plan,
-    sharded,
-)
+from measure.costs import Collective, Link, Step, bytes_of_step, data_parallel, plan, sharded
 from widgets import domain
 from widgets.base import BookWidget, static_table
 
@@ -30,7 +22,7 @@ class ClusterPlanner(BookWidget):
         the links can work, one of `OVERLAPS`; same_batch, all GPUs divide the batch, otherwise each
         has one as large; fsdp, parameters are sharded.
     Errors: ValueError for a start that the controls cannot reach.
-    Source: `chapters.distributed.communication`.
+    Source: `measure.costs`.
     """
 
     _module = "cluster_planner"
@@ -59,7 +51,7 @@ class ClusterPlanner(BookWidget):
         return (sharded if self.fsdp else data_parallel)(self.parameters * 10**6)
 
     def step(self) -> Step:
-        """The step of this plan, from `chapters.distributed.communication`."""
+        """The step of this plan, from `measure.costs`."""
         return plan(
             self.compute / 1000,
             self.operations(),

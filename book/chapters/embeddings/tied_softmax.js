@@ -1,6 +1,10 @@
 // A few token vectors in the plane and a state. The vectors are the output matrix too: a logit is
 // the dot product of the state and a token's vector.
-// Parts: moved
+import * as controls from "../../widgets/js/controls.js";
+import * as math from "../../widgets/js/math.js";
+import * as moved from "../../widgets/js/moved.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const SIDE = 320; // of the plane, in its own units
 const STEPS = 20; // that one press of the button takes downhill
 const RATE = 0.5;
@@ -11,7 +15,7 @@ const fixed = (value, digits = 2) => {
 };
 
 /** Logits, probabilities, the smoothed target, the loss, the target's entropy, the gradient on h. */
-function tied(vectors, h, target, temperature, smoothing) {
+export function tied(vectors, h, target, temperature, smoothing) {
   const logits = vectors.map((row) => math.dot(row, h));
   const scaled = logits.map((logit) => logit / temperature);
   const weights = math.softmax(scaled);
@@ -28,7 +32,7 @@ function tied(vectors, h, target, temperature, smoothing) {
 }
 
 /** Where `steps` steps against the gradient lead, within the limits. */
-function descend(vectors, h, target, temperature, smoothing, limit, steps = STEPS) {
+export function descend(vectors, h, target, temperature, smoothing, limit, steps = STEPS) {
   let at = h;
   for (let step = 0; step < steps; step += 1) {
     const { gradient } = tied(vectors, at, target, temperature, smoothing);

@@ -1,4 +1,9 @@
 // Three families on one row of tokens: the mask of each, the targets of the loss, the model's guesses.
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as grid from "../../widgets/js/grid.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const NAMES = { "encoder-only": "Encoder-only", "decoder-only": "Decoder-only",
   "encoder-decoder": "Encoder-decoder" };
 const SEEN = { look: "fe-on", sign: "✓", words: "may attend", ground: "high" };

@@ -34,8 +34,13 @@ from train.huggingface import (
 
 # BERT's pooler and second task serve training alone; position_ids and attn.bias are no weights.
 WITH_A_HEAD = ("MaskedLM", "PreTraining")  # in the names of the classes that have one
-BERT_UNUSED = ("pooler.", "cls.seq_relationship.", "cls.predictions.decoder.", ".position_ids")
-GPT2_UNUSED = (".attn.bias", ".attn.masked_bias", "lm_head.weight")
+BERT_UNUSED = ("pooler.", "cls.seq_relationship.", ".position_ids")
+BERT_COPIES = {  # of a tied head
+    "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+GPT2_UNUSED = (".attn.bias", ".attn.masked_bias")
+GPT2_COPIES = {"lm_head.weight": "wte.weight"}
 ACTIVATION_OF = {"relu": "relu", "gelu": "gelu"}
 ACTIVATION_OF |= {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 
@@ -232,7 +237,10 @@ def load_bert(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Bert
     ours = without_memory(folder, config.n_layers, make).state_dict()
     names = bert_names(config.n_layers, head)
     shapes = {theirs: tuple(ours[name].shape) for name, theirs in names.items()}
-    weights = read_weights(folder, shapes, prefix="bert.", unused=BERT_UNUSED, dtype=dtype)
+    copies = {name: of for name, of in BERT_COPIES.items() if of in shapes}
+    weights = read_weights(
+        folder, shapes, prefix="bert.", unused=BERT_UNUSED, copies=copies, dtype=dtype
+    )
     state = {name: weights[theirs] for name, theirs in names.items()}
     return filled(make().to(dtype), state, tied=head)
 
@@ -262,7 +270,14 @@ def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Lang
     )
     make = partial(LanguageModel, config)
     shapes = gpt2_shapes(without_memory(folder, config.n_layers, make))
-    weights = read_weights(folder, shapes, prefix="transformer.", unused=GPT2_UNUSED, dtype=dtype)
+    weights = read_weights(
+        folder,
+        shapes,
+        prefix="transformer.",
+        unused=GPT2_UNUSED,
+        copies=GPT2_COPIES,
+        dtype=dtype,
+    )
     model = make().to(dtype)
     model.embedding.scale = 1.0
     return filled(model, gpt2_state(weights, config.n_layers), tied=True)

@@ -1,5 +1,10 @@
 // A deep stack of feed-forward sub-layers with random parameters, run forward and backward.
 // A matrix is one typed array, row after row: products along rows are what a browser does fast.
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as math from "../../widgets/js/math.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const EPS = 1e-5;
 const FAINT = 0.01; // a gradient below this, of 1 at the top, is called vanishing
 const STRONG = 100;
@@ -12,7 +17,7 @@ function fill(length, draw, deviation) {
 }
 
 /** The random stack: input, gradient at the top, and two matrices for each layer. */
-function drawStack(seed, width, layers, time) {
+export function drawStack(seed, width, layers, time) {
   const draw = math.uniform(seed);
   const inner = 4 * width;
   return {
@@ -27,7 +32,7 @@ function drawStack(seed, width, layers, time) {
 }
 
 /** x W for each row of x, W being (columns of x) x out. */
-function times(x, weight, columns, out) {
+export function times(x, weight, columns, out) {
   const rows = x.length / columns;
   const y = new Float64Array(rows * out);
   for (let i = 0; i < columns; i += 1) { // each row of W is read once, for all rows of x
@@ -41,7 +46,7 @@ function times(x, weight, columns, out) {
 }
 
 /** g W^T for each row of g, W being columns x (columns of g); only where `open` is not 0. */
-function timesTransposed(g, weight, columns, out, open) {
+export function timesTransposed(g, weight, columns, out, open) {
   const rows = g.length / out;
   const y = new Float64Array(rows * columns);
   for (let i = 0; i < columns; i += 1) {
@@ -109,7 +114,7 @@ function similarity(x, width) {
  * Forward and backward. Sizes of the vectors after each layer and of the gradients there, entry 0
  * being the input; the loss is the sum of the outputs, each times its random number in `pull`.
  */
-function profile({ width, input, pull, layers }, { n_layers: depth, norm, residual, scale }) {
+export function profile({ width, input, pull, layers }, { n_layers: depth, norm, residual, scale }) {
   const inner = 4 * width;
   const by = scale * scale; // both matrices are scaled, and ReLU lets a factor through
   const kept = [];
@@ -148,14 +153,14 @@ const decade = (power) => (Math.abs(power) < 3 ? String(+(10 ** power).toFixed(2
   : `10${raised(power)}`);
 
 /** A size as text: three digits, and a power of ten where it is far from 1. */
-function short(value) {
+export function short(value) {
   if (value >= 0.001 && value < 999.5) return String(+value.toPrecision(2));
   const [digits, power] = value.toExponential(1).split("e");
   return `${digits} · 10${raised(+power)}`;
 }
 
 /** Axis of powers of ten that holds the values, and 1. */
-function axis(label, values) {
+export function axis(label, values) {
   const powers = values.map(Math.log10);
   const low = Math.min(-1, Math.floor(Math.min(...powers)));
   const high = Math.max(1, Math.ceil(Math.max(...powers)));

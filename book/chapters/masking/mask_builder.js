@@ -1,5 +1,10 @@
 // Who may attend to whom: a mask made of rules and of single cells, which inputs each output then
 // depends on, and how others would write the same mask.
+import * as controls from "../../widgets/js/controls.js";
+import * as grid from "../../widgets/js/grid.js";
+import * as math from "../../widgets/js/math.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const FEW = 12; // positions of which all are named; of more, runs of positions
 const FORMS = [
   ["This book, F.scaled_dot_product_attention", "True = may attend", "sdpa_mask(mask)",
@@ -176,10 +181,12 @@ export default {
       w.draw((state) => {
         const self = state.kind === "self";
         const [n, m] = [state.n_queries, nKeys()];
-        for (const [{ element, input }, shown] of [[keys, !self],
-          [length, state.padding === "sequence"], [lengths, state.padding === "queries"]]) {
+        const show = ({ element, input }, shown) => {
           for (const node of [element, input]) node.hidden = !shown;
-        }
+        };
+        show(keys, !self);
+        show(length, state.padding === "sequence");
+        show(lengths, state.padding === "queries");
         queries.element.querySelector("label").textContent = self ? "Tokens" : "Queries";
         for (const slider of [length, radius]) slider.limits(0, m);
 

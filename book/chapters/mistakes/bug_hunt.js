@@ -1,5 +1,10 @@
 // A broken model without its name: its symptoms, properties to test, and a guess to hand in.
 // And the table of all mistakes and properties, whose cells explain themselves.
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as grid from "../../widgets/js/grid.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const KINDS = [
   { look: "bh-held", sign: "·", words: "holds" },
   { look: "bh-caught", sign: "✗", words: "fails" },

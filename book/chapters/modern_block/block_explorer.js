@@ -1,9 +1,13 @@
 // A block of the reader's choice: what each choice costs and saves at a published model's sizes.
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const BYTES = 2; // of a number in the cache
 const CHOICES = ["norm", "activation", "positions", "kv_heads", "bias", "window", "experts", "tied"];
 
 /** What the formulas need: the sizes of the model, and what the choices make of them. */
-function configOf(state, models, sizes) {
+export function configOf(state, models, sizes) {
   const model = models[state.model];
   const heads = { all: model.n_heads, groups: model.groups, one: 1 };
   return { ...model, ...state, kvHeads: heads[state.kv_heads], dk: model.d_model / model.n_heads,
@@ -12,7 +16,7 @@ function configOf(state, models, sizes) {
 }
 
 /** Parameters, those active for a token, bytes of cache, FLOPs per token: chapters.modern_block.costs. */
-function costs(c) {
+export function costs(c) {
   const { d_model: d, n_layers: layers } = c;
   const gated = c.activation === "swiglu";
   const projections = 2 * d * c.dk * (c.n_heads + c.kvHeads);
@@ -39,30 +43,32 @@ function scaled(value, base, names) {
   while (power < names.length - 1 && short(power) >= base) power += 1;
   return `${count(short(power))}\u00a0${names[power]}`;
 }
-const brief = (value) => (value < 1e6 ? count(value)
+export const brief = (value) => (value < 1e6 ? count(value)
   : scaled(value / 1e6, 1000, ["million", "billion", "trillion"]));
-const bytes = (value) => scaled(value, 1024, ["bytes", "KiB", "MiB", "GiB", "TiB"]);
+export const bytes = (value) => scaled(value, 1024, ["bytes", "KiB", "MiB", "GiB", "TiB"]);
 
 /** How much more or less a number has become: a factor from 2 on, else a percentage. */
-function ratio(before, after) {
+export function ratio(before, after) {
   const times = Math.max(after / before, before / after);
   if (times >= 2) return `${after > before ? "×" : "÷"}\u00a0${count(Number(times.toPrecision(3)))}`;
   return `${after > before ? "+" : "−"}${Number(
     ((100 * Math.abs(after - before)) / before).toPrecision(2))}%`;
 }
 
-const listed = (words) => (words.length < 2 ? words.join("")
+export const listed = (words) => (words.length < 2 ? words.join("")
   : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`);
 
 /** What has become less, more, or stayed, from one block to another, as the end of a sentence. */
-function effect(before, after, subject) {
+export function effect(before, after, subject) {
   const experts = before.active < before.parameters || after.active < after.parameters;
+  /** @type {[string, string, (value: number) => string][]} */
   const measures = [
     ["parameters", "the parameters", (value) => `${brief(value)} parameters`],
-    experts && ["active", "the active parameters", (value) => `${brief(value)} active parameters`],
+    ...(experts ? [/** @type {[string, string, (value: number) => string]} */ (
+      ["active", "the active parameters", (value) => `${brief(value)} active parameters`])] : []),
     ["cache", "the cache", (value) => `${bytes(value)} of cache`],
     ["flops", "the FLOPs", (value) => `${brief(value)} FLOPs per token`],
-  ].filter(Boolean);
+  ];
   const named = (sign) => measures.filter(([key]) => Math.sign(after[key] - before[key]) === sign)
     .map(([key, , text]) =>
       `${text(Math.abs(after[key] - before[key]))} (${ratio(before[key], after[key])})`);
@@ -105,7 +111,7 @@ function meaning(key, c) {
 }
 
 /** What the last change bought; of several at once, or none, what all choices buy since 2017. */
-function bought(before, now, paper, models, sizes) {
+export function bought(before, now, paper, models, sizes) {
   const at = (state) => configOf(state, models, sizes);
   const keys = Object.keys(now).filter((key) => before[key] !== now[key]);
   if (keys.length === 1 && keys[0] !== "model") {
@@ -163,10 +169,11 @@ export default {
       const trouble = ui.h("p", { class: "bw-note bw-problem" });
 
       const figures = [
-        ["parameters", "Parameters", brief, ""],
-        ["cache", "Key-value cache of one text, 16-bit numbers", bytes, "\u00a0bytes"],
-        ["flops", "FLOPs per token", brief, ""],
-      ].map(([key, label, format, unit]) => {
+        { key: "parameters", label: "Parameters", format: brief, unit: "" },
+        { key: "cache", label: "Key-value cache of one text, 16-bit numbers", format: bytes,
+          unit: "\u00a0bytes" },
+        { key: "flops", label: "FLOPs per token", format: brief, unit: "" },
+      ].map(({ key, label, format, unit }) => {
         const whole = ui.h("span", { class: "bw-value" });
         const bars = chart.bars({ label, format });
         const element = ui.h("div", { class: "bw-part" },

@@ -3,8 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from chapters.modern_block.costs import PUBLISHED, cache_bytes, flops_of, parameters_of
 from chapters.modern_block.decoder import BlockConfig
+from chapters.modern_block.published import PUBLISHED
+from measure.costs import cache_bytes, flops_of, parameters_of
 from widgets import domain
 from widgets.base import BookWidget, static_table
 
@@ -59,14 +60,14 @@ class BlockExplorer(BookWidget):
     matrices, costs half as much again there. Numbers in the cache have 16 bits. Who picks another
     model on the page gets its choices with it; an assignment to `model` changes the sizes alone.
 
-    Args: model, a name of `chapters.modern_block.costs.PUBLISHED`; context, in tokens, one of
+    Args: model, a name of `chapters.modern_block.published.PUBLISHED`; context, in tokens, one of
         `CONTEXTS`, that of the model's training unless given. The others are the model's own unless
         given: norm, "layer" or "rms"; activation, "relu", "gelu" or "swiglu"; positions,
         "sinusoidal", "learned" or "rotary"; kv_heads, "all", "groups" (of 8, or 6 where there are
         12 heads) or "one"; bias; window, one of 4,096 positions; experts, 8 of which a token passes
         2; tied, the embedding is the output projection too.
     Errors: ValueError for a start that the controls cannot reach.
-    Source: `chapters.modern_block.costs`.
+    Source: `measure.costs`.
     """
 
     _module = "block_explorer"

@@ -98,8 +98,8 @@ def load_llama(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Mod
     ours = without_memory(folder, n_blocks, partial(ModernDecoder, config)).state_dict()
     names = llama_names(config)
     shapes = {theirs: tuple(ours[name].shape) for name, theirs in names.items()}
-    unused = (*UNUSED, "lm_head.weight") if config.tied else UNUSED
-    weights = read_weights(folder, shapes, prefix="", unused=unused, dtype=dtype)
+    copies = {"lm_head.weight": names["embedding.weight"]} if config.tied else {}
+    weights = read_weights(folder, shapes, prefix="", unused=UNUSED, copies=copies, dtype=dtype)
     state = {name: weights[theirs] for name, theirs in names.items()}
     for name in state:
         if name.endswith(TURNED):

@@ -1,5 +1,10 @@
 // Heads of a trained translator as switches; what it translates, and how often rightly, without.
-// Parts: transformer, weights, typed, composer, ablation
+import * as chart from "../../widgets/js/chart.js";
+import * as composer from "../../widgets/js/composer.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as ui from "../../widgets/js/ui.js";
+import * as ablation from "./ablation.js";
+
 const END = "<eos>";
 
 export default {

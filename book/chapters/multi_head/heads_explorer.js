@@ -1,8 +1,12 @@
 // Heads and dimensions: the shape after each step, parameters and FLOPs, and each head's map.
+import * as controls from "../../widgets/js/controls.js";
+import * as math from "../../widgets/js/math.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const SHOWN = 8; // maps; of more heads the first ones are shown
 
 /** What multi-head attention costs: parameters with biases, and FLOPs of its matrix products. */
-function cost({ d_model: d, n_heads: h, time: n }, dk) {
+export function cost({ d_model: d, n_heads: h, time: n }, dk) {
   const side = h * dk; // all heads side by side
   return {
     parameters: 4 * d * side + 3 * side + d,
@@ -16,7 +20,7 @@ function cost({ d_model: d, n_heads: h, time: n }, dk) {
  * Random tokens times random matrices, for each width d_model: the first d entries of a token and
  * the first d rows of the matrix. Computed once, each width from the one before. Of unit variance.
  */
-function projections(widths, time, columns) {
+export function projections(widths, time, columns) {
   const widest = Math.max(...widths);
   const tokens = math.matrix(time, widest, math.normal(11));
   return [12, 13].map((seed) => {
@@ -34,7 +38,7 @@ function projections(widths, time, columns) {
 }
 
 /** The attention map of one head: its d_k columns of the queries and the keys. */
-function headMap(queries, keys, head, dk, time) {
+export function headMap(queries, keys, head, dk, time) {
   const own = (rows) => rows.slice(0, time).map((row) => row.slice(head * dk, (head + 1) * dk));
   const [q, k] = [own(queries), own(keys)];
   return q.map((row) => math.softmax(k.map((key) => math.dot(row, key) / Math.sqrt(dk))));
@@ -54,6 +58,7 @@ const count = (value) => Math.round(value).toLocaleString("en-GB").replaceAll(",
 const flops = (value) => (value < 1e6 ? `${(value / 1e3).toFixed(1)} k`
   : value < 1e9 ? `${(value / 1e6).toFixed(1)} M` : `${(value / 1e9).toFixed(2)} G`);
 
+/** @returns {[string, string, number[]][]} */
 function steps({ d_model: d, n_heads: h, time: n }, dk) {
   return [
     ["Input", "X", [n, d]],

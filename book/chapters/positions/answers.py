@@ -469,7 +469,7 @@ RIGHT = {
     ],
     "alibi_bias": [
         lambda n_heads, n: alibi(n_heads, n),  # the keys ahead are not looked at
-        lambda n_heads, n: ALiBi(n_heads).bias(n, n),
+        lambda n_heads, n: ALiBi(n_heads, paper_formula=True).bias(n, n),
         alibi_loops,
         alibi_powers,
         alibi_float64,

@@ -148,7 +148,7 @@ def check_alibi_bias(make: Callable[[int, int], Tensor]) -> Steps:
     Shapes: returns (heads, query, key); only keys up to the query are looked at.
     """
     for n_heads, n in ((8, 7), (3, 5), (1, 2), (2, 1)):
-        want = ALiBi(n_heads).double().bias(n, n).tril()
+        want = ALiBi(n_heads, paper_formula=True).double().bias(n, n).tril()
         got = expect_tensor(make(n_heads, n), (n_heads, n, n), like=torch.ones(1)).double().tril()
         sign = (
             "the sign is wrong: distant keys would win; the bias is -slope times the distance; or "

@@ -1,4 +1,9 @@
 // Positions: what a scheme gives to each position, scores by offset, and the shift M_k as a turn.
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as math from "../../widgets/js/math.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const NAMES = { sinusoidal: "Sinusoidal", learned: "Learned", rotary: "Rotary", alibi: "ALiBi" };
 const WHAT = {
   sinusoidal: "What is added to the embedding at each position.",
@@ -8,7 +13,7 @@ const WHAT = {
 };
 
 /** What the scheme makes of each position: (time x d_model); of ALiBi, the bias (query x key). */
-function table({ scheme, d_model: d, length, base, head }, nHeads) {
+export function table({ scheme, d_model: d, length, base, head }, nHeads) {
   if (scheme === "sinusoidal") return math.sinusoidal(length, d, base);
   if (scheme === "learned") {
     const draw = math.normal(8);
@@ -24,7 +29,7 @@ function table({ scheme, d_model: d, length, base, head }, nHeads) {
 }
 
 /** M_k times a row: each pair (sin, cos) turns by k times its rate; of rotary, the other way. */
-function shifted(row, k, base, scheme = "sinusoidal") {
+export function shifted(row, k, base, scheme = "sinusoidal") {
   const sign = scheme === "rotary" ? -1 : 1;
   return row.map((value, i) => {
     const angle = sign * k * base ** (-(i - (i % 2)) / row.length);
@@ -34,10 +39,10 @@ function shifted(row, k, base, scheme = "sinusoidal") {
 }
 
 /** The dot products of one position with all, as points (offset, product). */
-const products = (rows, p) => rows.map((row, j) => [j - p, math.dot(rows[p], row)]);
+export const products = (rows, p) => rows.map((row, j) => [j - p, math.dot(rows[p], row)]);
 
 /** 256 colours from `low` over `middle` to `high`, as pixels of a canvas. */
-function palette(low, middle, high) {
+export function palette(low, middle, high) {
   const bytes = Array.from({ length: 256 }, (_, i) => {
     const share = Math.abs(i / 127.5 - 1);
     const end = i < 128 ? low : high;
@@ -115,10 +120,12 @@ export default {
       const curve = chart.lines({ title: "Score by offset", height: 210, points: false,
         x: { label: OFFSET }, y: { label: "score" } });
 
-      const [circle, line, arc, start, turned, actual] = [["circle"], ["line", { x1: 0, y1: 0 }],
-        ["path"], ["circle", { r: 4 }], ["circle", { r: 5.5 }],
-        ["rect", { width: 17, height: 17 }]].map(([tag, more], i) => ui.h(tag, { ...more,
-        class: `pe-${["circle", "line", "arc", "start", "turned", "actual"][i]}` }));
+      const circle = ui.h("circle", { class: "pe-circle" });
+      const line = ui.h("line", { class: "pe-line", x1: 0, y1: 0 });
+      const arc = ui.h("path", { class: "pe-arc" });
+      const start = ui.h("circle", { class: "pe-start", r: 4 });
+      const turned = ui.h("circle", { class: "pe-turned", r: 5.5 });
+      const actual = ui.h("rect", { class: "pe-actual", width: 17, height: 17 });
       const dial = ui.h("svg", { viewBox: "-100 -100 200 200", class: "pe-dial", role: "img" },
         circle, line, arc, start, turned, actual);
       const facts = ui.h("dl", { class: "pe-facts" });
@@ -143,7 +150,7 @@ export default {
           : [row[2 * i + 1], row[2 * i]]);
         const [from, to, end] = [rows[p], moved, target].map(xy);
         const scale = 78 / Math.max(Math.hypot(...from), Math.hypot(...end), 1e-9);
-        const at = ([x, y]) => [scale * x, -scale * y];
+        const at = (place) => [scale * place[0], -scale * place[1]];
         const radius = scale * Math.hypot(...from);
         const rate = b ** (-2 * i / d);
         const angle = Math.atan2(from[1], from[0]);
@@ -198,8 +205,12 @@ export default {
         const own = { ...state, d_model: even, position: p, pair: i };
         const rows = table({ ...own, length: alibi ? n : Math.max(n, p + own.shift + 1) }, nHeads);
         const seen = rows.slice(0, n);
-        for (const [{ element, input }, off] of [[width, alibi], [head, !alibi],
-          [base, alibi || kind === "learned"]]) [element.hidden, input.hidden] = [off, off];
+        const hide = ({ element, input }, off) => {
+          for (const node of [element, input]) node.hidden = off;
+        };
+        hide(width, alibi);
+        hide(head, !alibi);
+        hide(base, alibi || kind === "learned");
         width.element.querySelector("label").textContent =
           kind === "rotary" ? "Dimension d_k" : "Dimension d_model";
         position.limits(0, n - 1);

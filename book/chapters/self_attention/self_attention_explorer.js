@@ -1,6 +1,10 @@
 // Self-attention of a short sentence or of many random vectors, with the arithmetic behind every
 // number. Queries, keys and values are the same vectors, and positions if they are added.
-// Parts: moved
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as math from "../../widgets/js/math.js";
+import * as moved from "../../widgets/js/moved.js";
+import * as ui from "../../widgets/js/ui.js";
 
 const cut = (sentence) => sentence.trim().split(/\s+/).filter(Boolean);
 const fixed = (value, digits = 2) => value.toFixed(digits).replace("-", "−");

@@ -1,4 +1,8 @@
 // Recorded runs of a translator: one curve among those that differ from it in one setting.
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const MARKS = { "~": "wrong", "^": "missing" }; // before a word, as bottleneck_runs.py sets them
 const AXES = {
   d_hidden: { name: "state dimension", list: "dimensions", text: (value) => `dimension ${value}` },

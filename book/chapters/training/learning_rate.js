@@ -1,10 +1,14 @@
 // Three learning-rate schedules over the steps of a run, which are counted from 0 as in the code.
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as ui from "../../widgets/js/ui.js";
+
 const POINTS = 160; // of a curve, besides its corner and the step that is marked
 const NAMES = { paper: "paper", cosine: "cosine", constant: "constant" };
 const KINDS = Object.keys(NAMES);
 
 /** The rate at a step: the formulas of lib.training. */
-function rateAt(kind, { d_model: d, warmup, total, peak }, step) {
+export function rateAt(kind, { d_model: d, warmup, total, peak }, step) {
   const number = step + 1; // the paper counts from 1
   if (kind === "paper") return Math.min(number ** -0.5, number * warmup ** -1.5) / Math.sqrt(d);
   if (step < warmup) return (peak * number) / warmup;
@@ -13,10 +17,10 @@ function rateAt(kind, { d_model: d, warmup, total, peak }, step) {
 }
 
 /** The step with the largest rate, the first if there are several: the end of the warm-up. */
-const peakStep = ({ warmup, total }) => Math.min(warmup, total) - 1;
+export const peakStep = ({ warmup, total }) => Math.min(warmup, total) - 1;
 
 /** The steps at which curves are drawn: even ones, the corner, and the step that is marked. */
-function stepsOf(state, step) {
+export function stepsOf(state, step) {
   const last = state.total - 1;
   const even = Array.from({ length: POINTS + 1 }, (_, i) => Math.round((i / POINTS) * last));
   const extra = [step, peakStep(state), Math.min(last, state.warmup)];

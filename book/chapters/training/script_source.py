@@ -3,11 +3,11 @@
 import re
 import textwrap
 
-from engine.text import FOLDER, SCRIPTS
+from engine.text import scripts
 from lib.notebook import Source
 
 DEFINED = (
-    r"( *)(?:(?:async|static|get|function|class|const) )*{name}"
+    r"( *)(?:(?:export|async|static|get|function|class|const) )*{name}"
     r"(?:\(.*| = .*| extends .*| )[{{}}][;,]?$"
 )
 COMMENT = re.compile(r" *(?:/\*\*|\*|//)")
@@ -23,18 +23,17 @@ class Script(Source):
 def show_script(file: str, *names: str) -> Script:
     """Show functions, methods or classes of the engine, each with the comment that stands above it.
 
-    Args: file, a script of `book/engine` without its ending; names, such as `makeModel`, or
+    Args: file, a script of the worker without its ending; names, such as `makeModel`, or
         `Engine.linear` for a method or for a function within a function.
     Errors: ValueError for a file that the engine does not have, and for a name that stands in it
         never or more than once.
     """
-    if file not in SCRIPTS:
-        raise ValueError(
-            f"expected a script of the engine out of {', '.join(SCRIPTS)}, got {file!r}"
-        )
+    files = scripts()
+    if file not in files:
+        raise ValueError(f"expected a script of the engine out of {', '.join(files)}, got {file!r}")
     if not names:
         raise ValueError("expected one name or more, got none")
-    lines = (FOLDER / f"{file}.js").read_text(encoding="utf-8").splitlines()
+    lines = files[file].read_text(encoding="utf-8").splitlines()
     return Script("\n\n".join(textwrap.dedent("\n".join(_part(lines, name))) for name in names))
 
 

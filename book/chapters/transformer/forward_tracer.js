@@ -1,11 +1,18 @@
 // Walks through a forward pass: for each step its formula, shapes, maps, and what it does.
-// Parts: transformer, tracing, weights, typed, composer, arithmetic
+import * as chart from "../../widgets/js/chart.js";
+import * as composer from "../../widgets/js/composer.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as math from "../../widgets/js/math.js";
+import * as ui from "../../widgets/js/ui.js";
+import * as arithmetic from "./arithmetic.js";
+import * as tracing from "./tracing.js";
+
 const SHORT = { embed: "embed", self: "self", cross: "cross", feed: "feed", norm: "norm",
   project: "project" };
 const isAttention = (kind) => kind === "self" || kind === "cross";
 
 /** What a step computes, as a formula: x is its own stream, M the memory. */
-function formula({ kind, side }, preNorm) {
+export function formula({ kind, side }, preNorm) {
   if (kind === "embed") return "E[token] √d_model + position";
   if (kind === "norm") return side === "source" ? "M = LN(x)" : "LN(x)";
   if (kind === "project") return "softmax(x W)";

@@ -91,7 +91,7 @@ class ForwardTracer(ModelWidget):
     ) -> "ForwardTracer":
         """Translate the sources of `pairs` greedily, then trace each with what the model said.
 
-        The model is offered to the reader's own sentences too, if `parts/transformer.js` can
+        The model is offered to the reader's own sentences too, if `widgets/js/transformer.js` can
         compute it.
         Args: k, how many guesses to keep at the projection (at most 3 before it); ready and
             start, as above.

@@ -50,7 +50,7 @@ def trace_sentence(
 ) -> dict[str, Any]:
     """Translate a source greedily, and return what `ForwardTracer` takes as one sentence.
 
-    `parts/tracing.js` does the same in the page.
+    `tracing.js` does the same in the page.
     Args: k, how many guesses to keep at the projection (at most 3 before it).
     """
     stages = stages_of(model.config.n_layers, model.config.norm == "pre")

@@ -1,250 +1,271 @@
 // The parts that every widget is made of: the frame, the controls, the state, the message in place.
 // Every control is a native one with a label. Text goes in as text, never as HTML.
-const ui = (() => {
-  const SVG = "http://www.w3.org/2000/svg";
-  const SVG_TAGS = new Set(["svg", "g", "path", "line", "circle", "rect", "text", "title", "desc"]);
-  const freshId = () => `bw-${Math.random().toString(36).slice(2, 10)}`;
+
+const SVG = "http://www.w3.org/2000/svg";
+const SVG_TAGS = new Set(["svg", "g", "path", "line", "circle", "rect", "text", "title", "desc"]);
+export const freshId = () => `bw-${Math.random().toString(36).slice(2, 10)}`;
+
+/**
+ * An element. Attributes by name; `text` becomes its text, a function listens to the event of
+ * that name, `--name` sets a style property; false, null and undefined are left out.
+ * @param {string} tag
+ * @param {Record<string, any>} attributes
+ * @param {...any} children
+ * @returns {any} of the kind that the tag says
+ */
+export function h(tag, attributes = {}, ...children) {
+  const node = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag)
+    : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "text") node.textContent = value;
+    else if (typeof value === "function") node.addEventListener(name, value);
+    else if (name.startsWith("--")) node.style.setProperty(name, value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((child) => ![null, undefined, false].includes(child)));
+  return node;
+}
+
+/** Text for screen readers only. */
+export const hidden = (text) => h("span", { class: "bw-hidden", text });
+
+// What a state value may be: each returns the value, or undefined if it will not do. A slider
+// reads its range off it, so that the numbers stand once.
+const isNumber = (value) => ["number", "string"].includes(typeof value)
+  && String(value).trim() !== "" && Number.isFinite(Number(value));
+
+export const number = (min, max) => Object.assign((value) =>
+  (isNumber(value) && +value >= min && +value <= max ? +value + 0 : undefined), // 0 because of -0
+{ min, max });
+
+export const integer = (min, max) => {
+  const inside = number(min, max);
+  return Object.assign((value) => (Number.isInteger(+value) ? inside(value) : undefined),
+    { min, max });
+};
+
+export const oneOf = (...values) => Object.assign((value) =>
+  values.find((one) => String(one) === String(value)), { values });
+
+export const flag = () => (value) =>
+  (["true", "false"].includes(String(value)) ? String(value) === "true" : undefined);
+
+export const text = (longest) => (value) =>
+  (typeof value === "string" && value.length <= longest ? value : undefined);
+
+/** Text that `read` can read: it throws for any other. */
+export const readable = (read) => (value) => {
+  try { read(String(value)); return String(value); } catch { return undefined; }
+};
+
+/** Runs `build(w)` on a fresh frame; an error, then or later, becomes a message in the frame. */
+export function widget({ model, el, title, lead }, build) {
+  const w = new Widget(model, el, title, lead);
+  try {
+    build(w);
+  } catch (error) {
+    w.fail(error);
+    w.body.hidden = true;
+    el.dataset.failed = "true";
+  }
+  return () => w.close();
+}
+
+export class Widget {
+  constructor(model, el, title, lead) {
+    this.model = model;
+    this.el = el;
+    this.due = false;
+    /** @type {Record<string, any>} what each key of the state may be */
+    this.keys = {};
+    /** @type {Record<string, any>} the state that the widget began with */
+    this.initial = {};
+    this.drawn = [];
+    this.resets = [];
+    this.closed = [];
+    this.prefix = `${el.dataset.widget}.`; // of this widget's settings in an address
+    this.body = h("div", { class: "bw-body" });
+    this.status = h("div", { class: "bw-hidden", role: "status" });
+    this.ignored = h("p", { class: "bw-ignored", role: "status" });
+    this.alert = h("p", { class: "bw-error", role: "alert", hidden: true });
+    // Keys typed in a widget are the widget's: JupyterLab would take the arrows for its cells, and
+    // looks for this mark on the element that has the focus.
+    this.root = h("div", { class: "bw", role: "group", "aria-label": title,
+      focusin: (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "") },
+      h("div", { class: "bw-head" },
+        h("p", { class: "bw-title", text: title }),
+        lead && h("p", { class: "bw-lead", text: lead })),
+      this.alert, this.body, this.status);
+    el.append(this.root);
+  }
+
+  /** The data that Python gave under this name. */
+  data(name) {
+    return this.model.get(name);
+  }
+
+  add(...nodes) {
+    this.body.append(...nodes);
+  }
+
+  /** Shows an error in the frame, or takes it away again: fail(null). */
+  fail(error) {
+    this.alert.hidden = !error;
+    this.alert.textContent = error ? `This cannot be shown: ${error.message}.` : "";
+  }
+
+  /** Reads a line out to screen readers once the reader has stopped moving. */
+  say(text) {
+    clearTimeout(this.saying);
+    this.saying = setTimeout(() => { this.status.textContent = text; }, 300);
+  }
 
   /**
-   * An element. Attributes by name; `text` becomes its text, a function listens to the event of
-   * that name, `--name` sets a style property; false, null and undefined are left out.
+   * Declares the state: for each trait that the controls change, what values it may have.
+   * In the published page an address such as ?NAME.step=3 sets it; what it may not be is ignored,
+   * and a line says so.
    */
-  function h(tag, attributes = {}, ...children) {
-    const node = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag)
-      : document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) {
-      if (value === undefined || value === null || value === false) continue;
-      if (name === "text") node.textContent = value;
-      else if (typeof value === "function") node.addEventListener(name, value);
-      else if (name.startsWith("--")) node.style.setProperty(name, value);
-      else node.setAttribute(name, value === true ? "" : value);
-    }
-    node.append(...children.flat().filter((child) => ![null, undefined, false].includes(child)));
-    return node;
-  }
-
-  /** Text for screen readers only. */
-  const hidden = (text) => h("span", { class: "bw-hidden", text });
-
-  // What a state value may be: each returns the value, or undefined if it will not do. A slider
-  // reads its range off it, so that the numbers stand once.
-  const isNumber = (value) => ["number", "string"].includes(typeof value)
-    && String(value).trim() !== "" && Number.isFinite(Number(value));
-  const kinds = {
-    integer: (min, max) => Object.assign((value) =>
-      (isNumber(value) && Number.isInteger(+value) && +value >= min && +value <= max
-        ? +value + 0 : undefined), { min, max }), // 0 is added because of -0
-    number: (min, max) => Object.assign((value) =>
-      (isNumber(value) && +value >= min && +value <= max ? +value + 0 : undefined), { min, max }),
-    oneOf: (...values) => Object.assign((value) =>
-      values.find((one) => String(one) === String(value)), { values }),
-    flag: () => (value) => (["true", "false"].includes(String(value)) ? String(value) === "true"
-      : undefined),
-    text: (longest) => (value) =>
-      (typeof value === "string" && value.length <= longest ? value : undefined),
-    /** Text that `read` can read: it throws for any other. */
-    readable: (read) => (value) => {
-      try { read(String(value)); return String(value); } catch { return undefined; }
-    },
-  };
-
-  /** Runs `build(w)` on a fresh frame; an error, then or later, becomes a message in the frame. */
-  function widget({ model, el, title, lead }, build) {
-    const w = new Widget(model, el, title, lead);
-    try {
-      build(w);
-    } catch (error) {
-      w.fail(error);
-      w.body.hidden = true;
-      el.dataset.failed = "true";
-    }
-    return () => w.close();
-  }
-
-  class Widget {
-    constructor(model, el, title, lead) {
-      Object.assign(this, { model, el, keys: {}, initial: {}, drawn: [], resets: [], closed: [],
-        due: false });
-      this.prefix = `${el.dataset.widget}.`; // of this widget's settings in an address
-      this.body = h("div", { class: "bw-body" });
-      this.status = h("div", { class: "bw-hidden", role: "status" });
-      this.ignored = h("p", { class: "bw-ignored", role: "status" });
-      this.alert = h("p", { class: "bw-error", role: "alert", hidden: true });
-      // Keys typed in a widget are the widget's: JupyterLab would take the arrows for its cells, and
-      // looks for this mark on the element that has the focus.
-      this.root = h("div", { class: "bw", role: "group", "aria-label": title,
-        focusin: (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "") },
-        h("div", { class: "bw-head" },
-          h("p", { class: "bw-title", text: title }),
-          lead && h("p", { class: "bw-lead", text: lead })),
-        this.alert, this.body, this.status);
-      el.append(this.root);
-    }
-
-    /** The data that Python gave under this name. */
-    data(name) {
-      return this.model.get(name);
-    }
-
-    add(...nodes) {
-      this.body.append(...nodes);
-    }
-
-    /** Shows an error in the frame, or takes it away again: fail(null). */
-    fail(error) {
-      this.alert.hidden = !error;
-      this.alert.textContent = error ? `This cannot be shown: ${error.message}.` : "";
-    }
-
-    /** Reads a line out to screen readers once the reader has stopped moving. */
-    say(text) {
-      clearTimeout(this.saying);
-      this.saying = setTimeout(() => { this.status.textContent = text; }, 300);
-    }
-
-    /**
-     * Declares the state: for each trait that the controls change, what values it may have.
-     * In the published page an address such as ?NAME.step=3 sets it; what it may not be is ignored,
-     * and a line says so.
-     */
-    state(keys) {
-      const asked = this.asked();
-      let ignored = [...asked.keys()].filter((key) => !Object.hasOwn(keys, key)).length;
-      for (const [key, check] of Object.entries(keys)) {
-        const value = check(this.model.get(key));
-        if (value === undefined) {
-          throw new Error(`"${key}" has no usable value, got ${JSON.stringify(this.model.get(key))}`);
-        }
-        this.keys[key] = check;
-        this.initial[key] = value;
-        const wanted = asked.has(key) ? check(asked.get(key)) : undefined;
-        if (wanted !== undefined) this.model.set(key, wanted);
-        else if (asked.has(key)) ignored += 1;
-        const changed = () => this.redraw();
-        this.model.on(`change:${key}`, changed);
-        this.onClose(() => this.model.off(`change:${key}`, changed));
+  state(keys) {
+    const asked = this.asked();
+    let ignored = [...asked.keys()].filter((key) => !Object.hasOwn(keys, key)).length;
+    for (const [key, check] of Object.entries(keys)) {
+      const value = check(this.model.get(key));
+      if (value === undefined) {
+        throw new Error(`"${key}" has no usable value, got ${JSON.stringify(this.model.get(key))}`);
       }
-      if (ignored) this.ignore(ignored);
+      this.keys[key] = check;
+      this.initial[key] = value;
+      const wanted = asked.has(key) ? check(asked.get(key)) : undefined;
+      if (wanted !== undefined) this.model.set(key, wanted);
+      else if (asked.has(key)) ignored += 1;
+      const changed = () => this.redraw();
+      this.model.on(`change:${key}`, changed);
+      this.onClose(() => this.model.off(`change:${key}`, changed));
     }
-
-    /** The settings that the page's address has for this widget, each once. */
-    asked() {
-      const all = this.el.dataset.widget ? [...new URLSearchParams(location.search)] : [];
-      return new Map(all.reverse().filter(([name]) => name.startsWith(this.prefix))
-        .map(([name, value]) => [name.slice(this.prefix.length), value]));
-    }
-
-    /** Says how many settings of a link were ignored, a moment later: so it is read out too. */
-    ignore(count) {
-      const text = count === 1 ? "A setting in the link was ignored: it is not one of this widget's."
-        : `${count} settings in the link were ignored: they are not among this widget's.`;
-      this.alert.before(this.ignored);
-      const timer = setTimeout(() => { this.ignored.textContent = text; }, 100);
-      this.onReset(() => this.ignored.remove());
-      this.onClose(() => clearTimeout(timer));
-    }
-
-    get(key) {
-      return this.model.get(key);
-    }
-
-    /** Changes the state; values that may not be are left out. The widget then draws itself. */
-    set(changes) {
-      for (const [key, value] of Object.entries(changes)) {
-        const checked = this.keys[key](value);
-        if (checked !== undefined) this.model.set(key, checked);
-      }
-      this.model.save_changes();
-    }
-
-    /** Calls `draw(state)` now and whenever the state has changed, once for several changes. */
-    draw(draw) {
-      this.drawn.push(draw);
-      draw(this.snapshot());
-    }
-
-    snapshot() {
-      return Object.fromEntries(Object.keys(this.keys).map((key) => [key, this.get(key)]));
-    }
-
-    redraw() {
-      if (this.due) return;
-      this.due = true;
-      queueMicrotask(() => {
-        this.due = false;
-        try {
-          for (const draw of this.drawn) draw(this.snapshot());
-          this.fail(null);
-        } catch (error) {
-          this.fail(error);
-        }
-      });
-    }
-
-    /** Calls this when the reader resets: for what a control holds beside the state. */
-    onReset(call) {
-      this.resets.push(call);
-    }
-
-    onClose(call) {
-      this.closed.push(call);
-    }
-
-    close() {
-      clearTimeout(this.saying);
-      for (const call of this.closed) call();
-    }
-
-    /** A link to this page that opens with the present state. */
-    link() {
-      const url = new URL(location.href);
-      for (const key of this.asked().keys()) url.searchParams.delete(this.prefix + key);
-      for (const [key, value] of Object.entries(this.snapshot())) {
-        if (String(value) !== String(this.initial[key])) {
-          url.searchParams.set(this.prefix + key, value);
-        }
-      }
-      url.hash = this.el.dataset.widget;
-      return url.href;
-    }
-
-    /** The row at the foot: back to the start, and in the published page a link to this state. */
-    foot() {
-      const reset = button("Reset", () => {
-        this.set(this.initial);
-        for (const call of this.resets) call();
-      }, { quiet: true });
-      const copy = button("Copy link to this state", async () => {
-        const link = this.link();
-        try {
-          await navigator.clipboard.writeText(link);
-          copy.textContent = "Link copied";
-        } catch {
-          field.hidden = false;
-          field.value = link;
-          field.select();
-        }
-        setTimeout(() => { copy.textContent = "Copy link to this state"; }, 2000);
-      }, { quiet: true });
-      const field = h("input", { class: "bw-input", readonly: true, hidden: true,
-        "aria-label": "Link to this state" });
-      this.add(h("div", { class: "bw-foot" }, reset, this.el.dataset.widget && copy, field));
-    }
+    if (ignored) this.ignore(ignored);
   }
 
-  /** A button. Options: primary, quiet, label (where the text alone does not say enough). */
-  function button(text, onClick, { primary, quiet, label } = {}) {
-    const kind = primary ? " bw-primary" : quiet ? " bw-quiet" : "";
-    return h("button", { type: "button", class: `bw-button${kind}`, "aria-label": label, text,
-      click: onClick });
+  /** The settings that the page's address has for this widget, each once. */
+  asked() {
+    const all = this.el.dataset.widget ? [...new URLSearchParams(location.search)] : [];
+    return new Map(all.reverse().filter(([name]) => name.startsWith(this.prefix))
+      .map(([name, value]) => [name.slice(this.prefix.length), value]));
   }
 
-  /** Controls beside each other, wrapping where there is no room. */
-  const row = (...nodes) => h("div", { class: "bw-row" }, nodes);
+  /** Says how many settings of a link were ignored, a moment later: so it is read out too. */
+  ignore(count) {
+    const text = count === 1 ? "A setting in the link was ignored: it is not one of this widget's."
+      : `${count} settings in the link were ignored: they are not among this widget's.`;
+    this.alert.before(this.ignored);
+    const timer = setTimeout(() => { this.ignored.textContent = text; }, 100);
+    this.onReset(() => this.ignored.remove());
+    this.onClose(() => clearTimeout(timer));
+  }
 
-  /** A part of a widget under a small heading. */
-  const part = (title, ...nodes) =>
-    h("div", { class: "bw-part" }, h("p", { class: "bw-label", text: title }), nodes);
+  get(key) {
+    return this.model.get(key);
+  }
 
-  return { h, hidden, freshId, button, row, part, widget, Widget, ...kinds };
-})();
+  /** Changes the state; values that may not be are left out. The widget then draws itself. */
+  set(changes) {
+    for (const [key, value] of Object.entries(changes)) {
+      const checked = this.keys[key](value);
+      if (checked !== undefined) this.model.set(key, checked);
+    }
+    this.model.save_changes();
+  }
+
+  /** Calls `draw(state)` now and whenever the state has changed, once for several changes. */
+  draw(draw) {
+    this.drawn.push(draw);
+    draw(this.snapshot());
+  }
+
+  snapshot() {
+    return Object.fromEntries(Object.keys(this.keys).map((key) => [key, this.get(key)]));
+  }
+
+  redraw() {
+    if (this.due) return;
+    this.due = true;
+    queueMicrotask(() => {
+      this.due = false;
+      try {
+        for (const draw of this.drawn) draw(this.snapshot());
+        this.fail(null);
+      } catch (error) {
+        this.fail(error);
+      }
+    });
+  }
+
+  /** Calls this when the reader resets: for what a control holds beside the state. */
+  onReset(call) {
+    this.resets.push(call);
+  }
+
+  onClose(call) {
+    this.closed.push(call);
+  }
+
+  close() {
+    clearTimeout(this.saying);
+    for (const call of this.closed) call();
+  }
+
+  /** A link to this page that opens with the present state. */
+  link() {
+    const url = new URL(location.href);
+    for (const key of this.asked().keys()) url.searchParams.delete(this.prefix + key);
+    for (const [key, value] of Object.entries(this.snapshot())) {
+      if (String(value) !== String(this.initial[key])) {
+        url.searchParams.set(this.prefix + key, value);
+      }
+    }
+    url.hash = this.el.dataset.widget;
+    return url.href;
+  }
+
+  /** The row at the foot: back to the start, and in the published page a link to this state. */
+  foot() {
+    const reset = button("Reset", () => {
+      this.set(this.initial);
+      for (const call of this.resets) call();
+    }, { quiet: true });
+    const copy = button("Copy link to this state", async () => {
+      const link = this.link();
+      try {
+        await navigator.clipboard.writeText(link);
+        copy.textContent = "Link copied";
+      } catch {
+        field.hidden = false;
+        field.value = link;
+        field.select();
+      }
+      setTimeout(() => { copy.textContent = "Copy link to this state"; }, 2000);
+    }, { quiet: true });
+    const field = h("input", { class: "bw-input", readonly: true, hidden: true,
+      "aria-label": "Link to this state" });
+    this.add(h("div", { class: "bw-foot" }, reset, this.el.dataset.widget && copy, field));
+  }
+}
+
+/**
+ * A button. Options: primary, quiet, label (where the text alone does not say enough).
+ * @param {string} text
+ * @param {(event: any) => any} onClick
+ * @param {{ primary?: boolean, quiet?: boolean, label?: string }} options
+ */
+export function button(text, onClick, { primary, quiet, label } = {}) {
+  const kind = primary ? " bw-primary" : quiet ? " bw-quiet" : "";
+  return h("button", { type: "button", class: `bw-button${kind}`, "aria-label": label, text,
+    click: onClick });
+}
+
+/** Controls beside each other, wrapping where there is no room. */
+export const row = (...nodes) => h("div", { class: "bw-row" }, nodes);
+
+/** A part of a widget under a small heading. */
+export const part = (title, ...nodes) =>
+  h("div", { class: "bw-part" }, h("p", { class: "bw-label", text: title }), nodes);

@@ -10,10 +10,10 @@ from chapters.complexity.checks import (
     check_local_attention,
     check_multi_head_flops,
 )
-from chapters.complexity.costs import convolution_cost, self_attention_cost
 from chapters.complexity.layers import windowed_attention
 from checks.framework import CheckFailed
 from lib.attention import scaled_dot_product_attention
+from measure.costs import convolution_cost, self_attention_cost
 
 CHECKS = {
     "multi_head_flops": check_multi_head_flops,

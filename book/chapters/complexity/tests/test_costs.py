@@ -5,15 +5,15 @@ import math
 import pytest
 import torch
 
-from chapters.complexity.costs import (
+from chapters.complexity.layers import CausalConvolution, Recurrence, windowed_attention
+from lib.attention import MultiHeadAttention, attention_weights, scaled_dot_product_attention
+from lib.masks import window_mask
+from measure.costs import (
     convolution_cost,
     recurrent_cost,
     restricted_cost,
     self_attention_cost,
 )
-from chapters.complexity.layers import CausalConvolution, Recurrence, windowed_attention
-from lib.attention import MultiHeadAttention, attention_weights, scaled_dot_product_attention
-from lib.masks import window_mask
 from measure.observed import count_flops, longest_chain, path_length
 from tests.helpers import unchecked
 

@@ -4,7 +4,7 @@
 
 For each number of processes, the median time of gloo's all-reduce, all-gather and reduce-scatter
 of vectors from 1 KiB to 64 MiB; latency and bandwidth fitted to the all-reduce of two processes;
-and what `chapters.distributed.communication` then predicts for all others. The slowest rank counts.
+and what `measure.costs` then predicts for all others. The slowest rank counts.
 On Linux also the bytes that each rank sends.
 Processes that share cores also share the time to add and to copy: more of them than cores, and any
 other work on the machine, make the times longer.
@@ -23,16 +23,10 @@ import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from chapters.distributed.communication import (
-    PASSES,
-    Link,
-    Measured,
-    bytes_sent,
-    fit_link,
-    relative_errors,
-)
 from chapters.distributed.launch import run_workers
+from measure.costs import PASSES, Link, bytes_sent
 from measure.experiments import command_line
+from measure.observed import Measured, fit_link, relative_errors
 from measure.records import write_results
 
 SIZES = [1024 * 4**k for k in range(9)]

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from chapters.distributed.cluster_planner import GPUS, LATENCIES, ClusterPlanner
-from chapters.distributed.communication import Link, data_parallel, plan, ring_time
+from measure.costs import Link, data_parallel, plan, ring_time
 from tests.helpers import unchecked
 
 

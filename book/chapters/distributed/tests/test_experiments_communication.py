@@ -2,14 +2,8 @@
 
 import pytest
 
-from chapters.distributed.communication import (
-    PASSES,
-    Link,
-    Measured,
-    bytes_sent,
-    fit_link,
-    relative_errors,
-)
+from measure.costs import PASSES, Link, bytes_sent
+from measure.observed import Measured, fit_link, relative_errors
 from measure.records import read_results
 
 RECORD = read_results("communication")

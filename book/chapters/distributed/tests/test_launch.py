@@ -20,7 +20,7 @@ CELLS = {
     "first": """
 import torch
 import torch.distributed as dist
-from chapters.distributed.communication import Link as Cable, messages_sent
+from measure.costs import Link as Cable, messages_sent
 from torch import nn
 
 FACTORS = (2, 3.5)
@@ -88,6 +88,7 @@ def notebook(monkeypatch):
         linecache.cache.pop(f"<cell {name}>")
 
 
+@pytest.mark.slow
 def test_output_and_results_come_in_the_order_of_the_ranks(notebook):
     workers = run_workers(notebook.work, torch.tensor([1.0, 10.0]))
     assert repr(workers).splitlines() == [

@@ -19,6 +19,7 @@ def options(tmp_path):
     return f"--train {file} {sizes} --device cpu --save-every 0 --beam 1".split()
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_as_one_that_was_not(options, tmp_path):
     whole = train_command(options, tmp_path / "whole", n=2)
     killed = train_command(options, tmp_path / "killed", n=2, kill_at=3)
@@ -31,6 +32,7 @@ def test_a_killed_run_ends_as_one_that_was_not(options, tmp_path):
         assert torch.equal(value, states[1]["model"][name]), name
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_says_why(options, tmp_path):
     with pytest.raises(RuntimeError, match=r"expected a run that ends with 0(.|\n)*no-such-option"):
         train_command([*options, "--no-such-option"], tmp_path / "out")

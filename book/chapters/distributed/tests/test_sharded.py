@@ -14,6 +14,7 @@ def alone():
     return {kind: trained(kind, 1, 0) for kind in MODELS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("what", ["parameters", "gradients"])
 def test_after_some_steps_all_is_as_in_one_process(two_workers, alone, kind, what):
@@ -24,6 +25,7 @@ def test_after_some_steps_all_is_as_in_one_process(two_workers, alone, kind, wha
             assert_close(found["sharded"][kind][what][name], one, 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_ranks_read_different_sentences_and_their_losses_average(two_workers, alone, kind):
     ranks = [found["sharded"][kind]["losses"] for found in two_workers]
@@ -33,6 +35,7 @@ def test_the_ranks_read_different_sentences_and_their_losses_average(two_workers
     assert len(means) == STEPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 def test_each_rank_holds_its_part(two_workers, alone, kind):
     whole = alone[kind]["held"]

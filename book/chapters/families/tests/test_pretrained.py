@@ -39,6 +39,32 @@ def test_bert_equals_what_transformers_computed(dtype, tolerance):
     assert_close(model.logits(hidden)[at] / scale, kept["logits"][at] / scale, tolerance)
 
 
+@pytest.mark.parametrize(
+    ("folder", "load", "name", "of"),
+    [
+        (GPT2, load_gpt2, "lm_head.weight", "transformer.wte.weight"),
+        (
+            BERT,
+            load_bert,
+            "cls.predictions.decoder.weight",
+            "bert.embeddings.word_embeddings.weight",
+        ),
+        (BERT, load_bert, "cls.predictions.decoder.bias", "cls.predictions.bias"),
+    ],
+)
+def test_a_tied_head_that_is_stored_beside_is_read_only_if_it_is_the_same(
+    folder, load, name, of, tmp_path
+):
+    copy = shutil.copytree(folder, tmp_path / "model")
+    weights = load_file(copy / "model.safetensors")
+    save_file(weights | {name: weights[of].clone()}, copy / "model.safetensors")
+    wanted, got = load(folder).state_dict(), load(copy).state_dict()
+    assert all(torch.equal(got[part], wanted[part]) for part in wanted)
+    save_file(weights | {name: weights[of] + 0.1}, copy / "model.safetensors")
+    with pytest.raises(ValueError, match=f"expected {name} to be .*, got another matrix"):
+        load(copy)
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS)
 def test_gpt2_equals_what_transformers_computed(dtype, tolerance):
     model, kept = load_gpt2(GPT2, dtype=dtype), expected(GPT2)

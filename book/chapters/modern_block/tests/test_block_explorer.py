@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from chapters.modern_block.block_explorer import CONTEXTS, BlockExplorer, choices_of, groups_of
-from chapters.modern_block.costs import PUBLISHED, cache_bytes, flops_of, parameters_of
 from chapters.modern_block.decoder import BlockConfig
+from chapters.modern_block.published import PUBLISHED
+from measure.costs import cache_bytes, flops_of, parameters_of
 from tests.helpers import unchecked
 
 

@@ -5,16 +5,12 @@ import itertools
 import pytest
 import torch
 
-from chapters.modern_block.costs import (
-    PUBLISHED,
-    cache_bytes,
-    flops_of,
-    parameters_of,
-)
 from chapters.modern_block.decoder import ModernDecoder, WindowCache, paper_2017, today
 from chapters.modern_block.experts import MixtureOfExperts
+from chapters.modern_block.published import PUBLISHED
 from lib.attention import MultiHeadAttention
 from lib.layers import FeedForward, LayerNorm, RMSNorm
+from measure.costs import cache_bytes, flops_of, parameters_of
 from measure.observed import count_flops
 from tests.helpers import unchecked
 

@@ -195,6 +195,18 @@ def test_a_config_that_does_not_fit_is_named(config, settings, message, tmp_path
 
 
 @BOTH
+def test_a_tied_head_that_is_stored_beside_is_read_only_if_it_is_the_same(config, tmp_path):
+    save_llama(made(replace(config, tied=True)), tmp_path)
+    matrix = load_file(tmp_path / "model.safetensors")["model.embed_tokens.weight"]
+    change(tmp_path, weights=lambda w: w | {"lm_head.weight": matrix.clone()})
+    model = load_llama(tmp_path)
+    assert torch.equal(model.projection.weight, matrix)
+    change(tmp_path, weights=lambda w: w | {"lm_head.weight": matrix + 0.1})
+    with pytest.raises(ValueError, match=r"expected lm_head.weight to be model.embed_tokens"):
+        load_llama(tmp_path)
+
+
+@BOTH
 def test_a_tensor_missing_left_over_or_of_another_shape(config, tmp_path):
     save_llama(made(config), tmp_path)
     name = "model.layers.1.self_attn.o_proj.weight"

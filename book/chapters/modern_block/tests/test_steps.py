@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from chapters.modern_block.costs import parameters_of
 from chapters.modern_block.decoder import ModernDecoder, paper_2017, today
 from chapters.modern_block.experts import load_balancing_loss, router_logits
 from chapters.modern_block.steps import (
@@ -16,6 +15,7 @@ from chapters.modern_block.steps import (
     held_out_loss,
     train_step,
 )
+from measure.costs import parameters_of
 from tasks.characters import character_vocabulary, next_token
 
 TEXT = torch.arange(4, 4 + 23).repeat(23)
@@ -80,6 +80,7 @@ def test_fractions_are_of_each_layers_choices():
     assert not torch.equal(fractions[0], fractions[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["2017", "4 experts"])
 def test_training_is_that_of_the_step_and_its_seed(name):
     text = torch.arange(4, 4 + 23).repeat(11)

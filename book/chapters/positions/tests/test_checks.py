@@ -33,7 +33,9 @@ def turned_attention(query, key, value):
 def test_what_is_shown():
     assert len(check_fixed_positions(Right).held) == 3
     assert "values untouched" in repr(check_rotary_attention(turned_attention))
-    assert "slope" in repr(check_alibi_bias(lambda n_heads, n: ALiBi(n_heads).bias(n, n)))
+    assert "slope" in repr(
+        check_alibi_bias(lambda n_heads, n: ALiBi(n_heads, paper_formula=True).bias(n, n))
+    )
 
 
 def test_a_module_that_adds_nothing_is_shown_what_it_adds():

@@ -6,15 +6,15 @@ import pytest
 
 from chapters.training import script_source
 from chapters.training.script_source import show_script
-from engine.text import FOLDER, SCRIPTS
+from engine.text import scripts
 
 
 @pytest.fixture
 def engine(tmp_path, monkeypatch):
     """An engine of one script, which the test writes."""
-    monkeypatch.setattr(script_source, "FOLDER", tmp_path)
-    monkeypatch.setattr(script_source, "SCRIPTS", ("parts",))
-    return tmp_path / "parts.js"
+    file = tmp_path / "parts.js"
+    monkeypatch.setattr(script_source, "scripts", lambda: {"parts": file})
+    return file
 
 
 PARTS = """const { both } = (() => {
@@ -83,7 +83,7 @@ def test_several_parts_in_the_order_asked_for(engine):
         (
             "kernels",
             ["product"],
-            "script of the engine out of random, .*, got 'kernels'",
+            "script of the engine out of plain, .*, got 'kernels'",
         ),
         ("tensors", [], "expected one name or more, got none"),
         ("tensors", ["Engine.nothing"], "definition of 'Engine.nothing', found 0 of 'nothing'"),
@@ -95,14 +95,14 @@ def test_refusals(file, names, message):
         show_script(file, *names)
 
 
-@pytest.mark.parametrize("file", SCRIPTS)
+@pytest.mark.parametrize("file", scripts())
 def test_every_class_and_function_of_the_engine_is_found_and_closed(file):
-    text = (FOLDER / f"{file}.js").read_text(encoding="utf-8")
-    names = re.findall(r"^ {0,2}(?:async )?(?:class|function) (\w+)", text, re.MULTILINE)
+    text = scripts()[file].read_text(encoding="utf-8")
+    names = re.findall(r"^(?:export )?(?:async )?(?:class|function) (\w+)", text, re.MULTILINE)
     dedented = "\n".join(line.removeprefix("  ") for line in text.splitlines())
     for name in names:
         part = show_script(file, name).text
         assert part in text or part in dedented
         code = [line for line in part.splitlines() if not script_source.COMMENT.match(line)]
-        assert re.match(rf"(?:async )?(?:class|function) {name}\b", code[0])
+        assert re.match(rf"(?:export )?(?:async )?(?:class|function) {name}\b", code[0])
         assert code[-1] == "}" or len(code) == 1

@@ -76,7 +76,7 @@ def draws() -> list[dict]:
 
 
 def test_arithmetic_is_torchs(stage, draws):
-    page = stage.functions(QueryPlane(), "lookUp")
+    page = stage.functions(QueryPlane())
     for x in draws:
         got = page.evaluate(CALL, x)
         query, key, value = (
@@ -99,7 +99,7 @@ def test_arithmetic_is_torchs(stage, draws):
 
 
 def test_scaled_is_the_formula_of_the_paper(stage, draws):
-    page = stage.functions(QueryPlane(), "lookUp")
+    page = stage.functions(QueryPlane())
     for x in draws[::4]:
         got = page.evaluate(CALL, x | {"divisor": 2**0.5})["output"]
         query, key, value = (torch.tensor(x[name]) for name in ("query", "key", "value"))
@@ -129,14 +129,14 @@ def test_a_query_of_length_0_scores_every_key_0(stage):
     ],
 )
 def test_hull_has_the_outer_points_as_corners(stage, points, corners):
-    page = stage.functions(QueryPlane(), "hull")
+    page = stage.functions(QueryPlane())
     found = page.evaluate("(points) => own.hull(points)", points)
     assert set(map(tuple, found)) == set(map(tuple, corners))
 
 
 def test_output_never_leaves_the_hull(stage, draws):
     """Left of every edge, all around; the hull itself holds every value."""
-    page = stage.functions(QueryPlane(), "lookUp, hull")
+    page = stage.functions(QueryPlane())
     call = "(x) => [own.lookUp(x.query, x.key, x.value, x.divisor).output, own.hull(x.value)]"
     for x in draws:
         inside, corners = page.evaluate(call, x)

@@ -9,12 +9,11 @@ from playwright.sync_api import expect
 from chapters.attention_layer.softmax_scale import WIDTHS, SoftmaxScaleExplorer
 
 pytestmark = pytest.mark.browser
-FUNCTIONS = "drawScores, drawMany, meanCurves, deviation"
 
 
 @pytest.fixture
 def functions(stage):
-    return stage.functions(SoftmaxScaleExplorer(), FUNCTIONS)
+    return stage.functions(SoftmaxScaleExplorer())
 
 
 def figures(page) -> list[float]:
@@ -27,7 +26,7 @@ def figures(page) -> list[float]:
 def test_scores_are_dot_products_of_the_first_entries(functions, seed):
     x = {"seed": seed, "widths": list(WIDTHS)}
     got = functions.evaluate("(x) => own.drawScores(x.seed, x.widths, 5)", x)
-    numbers = functions.evaluate("(x) => math.matrix(6, 1024, math.normal(x.seed))", x)
+    numbers = functions.evaluate("(x) => own.math.matrix(6, 1024, own.math.normal(x.seed))", x)
     query, *keys = torch.tensor(numbers, dtype=torch.float64)
     for width, scores in zip(WIDTHS, got, strict=True):
         expected = torch.stack(keys)[:, :width] @ query[:width]
@@ -66,7 +65,8 @@ def test_curves_are_means_over_random_queries_and_keys(functions, n_keys, temper
 )
 def test_read_outs_agree_with_torch(functions, stage, d_k, scaled, temperature, n_keys, seed):
     numbers = functions.evaluate(
-        "(x) => math.matrix(x.n + 1, 1024, math.normal(x.seed))", {"n": n_keys, "seed": seed}
+        "(x) => own.math.matrix(x.n + 1, 1024, own.math.normal(x.seed))",
+        {"n": n_keys, "seed": seed},
     )
     numbers = torch.tensor(numbers, dtype=torch.float64)
     products = numbers[1:, :d_k] @ numbers[0, :d_k]

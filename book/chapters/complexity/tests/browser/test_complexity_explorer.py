@@ -1,4 +1,4 @@
-"""The complexity explorer: every number that it shows, against chapters.complexity.costs."""
+"""The complexity explorer: every number that it shows, against measure.costs."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from chapters.complexity.complexity_explorer import (
     RADII,
     ComplexityExplorer,
 )
-from chapters.complexity.costs import (
+from measure.costs import (
     convolution_cost,
     recurrent_cost,
     restricted_cost,
@@ -27,7 +27,7 @@ LIMIT = 2**20
 
 @pytest.fixture
 def functions(stage):
-    return stage.functions(ComplexityExplorer(), "costs, crossing, brief, verdict, decades")
+    return stage.functions(ComplexityExplorer())
 
 
 def wanted(n, d, k, radius, dilated, projections) -> dict:

@@ -33,8 +33,7 @@ def random_rows(seed, depth=4, names="abcd"):
 
 @pytest.fixture
 def functions(stage):
-    names = "grow, penalty, search, bestOfAll, path"
-    return stage.functions(SAMPLES["beam_explorer"](), names)
+    return stage.functions(SAMPLES["beam_explorer"]())
 
 
 @pytest.mark.parametrize("seed", range(3))

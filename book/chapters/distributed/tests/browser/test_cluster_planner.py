@@ -1,4 +1,4 @@
-"""The planner of runs: every number that it shows, against chapters.distributed.communication."""
+"""The planner of runs: every number that it shows, against measure.costs."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ from chapters.distributed.cluster_planner import (
     STATE_BYTES,
     ClusterPlanner,
 )
-from chapters.distributed.communication import bytes_of_step
+from measure.costs import bytes_of_step
 from tests.gate import sampled
 
 pytestmark = pytest.mark.browser
@@ -25,7 +25,7 @@ NAMES = ["gpus", "parameters", "compute", "bandwidth", "latency", "overlap", "sa
 
 @pytest.fixture
 def functions(stage):
-    return stage.functions(ClusterPlanner(), "plan, shown")
+    return stage.functions(ClusterPlanner())
 
 
 def states() -> list[dict]:

@@ -62,7 +62,7 @@ def assert_shown(page, vectors, h, target, temperature, smoothing):
 
 @pytest.mark.parametrize("n_tokens", [2, 5, 8])
 def test_arithmetic_is_torchs(stage, n_tokens):
-    page = stage.functions(explorer(), "tied, descend")
+    page = stage.functions(explorer())
     generator = torch.Generator().manual_seed(n_tokens)
     for temperature in (0.1, 0.7, 1.0, 10.0):  # at 0.1 logits reach 180: no overflow, no ln 0
         for smoothing in (0.0, 0.1, 0.5):
@@ -78,7 +78,7 @@ def test_arithmetic_is_torchs(stage, n_tokens):
 
 
 def test_loss_and_logits_are_the_librarys(stage):
-    page = stage.functions(explorer(), "tied")
+    page = stage.functions(explorer())
     embedding = Embedding(len(VECTORS), 2).double()
     with torch.no_grad():
         embedding.weight.copy_(torch.tensor(list(VECTORS.values())))
@@ -92,7 +92,7 @@ def test_loss_and_logits_are_the_librarys(stage):
 
 
 def test_downhill_is_gradient_descent_within_the_limits(stage):
-    page = stage.functions(explorer(), "descend")
+    page = stage.functions(explorer())
     vectors, h = list(VECTORS.values()), [1.5, -0.75]
     at = h
     for _ in range(20):

@@ -8,7 +8,6 @@ from torch.nn import functional as F
 from chapters.feed_forward_norm.norm_explorer import NORMS, TIME, NormExplorer, typical_sizes
 
 pytestmark = pytest.mark.browser
-FUNCTIONS = "drawStack, profile, times, timesTransposed, short, axis"
 STACK = """([seed, width, layers, state]) => {
   const stack = own.drawStack(seed, width, layers, 4);
   const plain = (rows) => Array.from(rows);
@@ -20,7 +19,7 @@ STACK = """([seed, width, layers, state]) => {
 
 @pytest.fixture
 def functions(stage):
-    return stage.functions(NormExplorer(), FUNCTIONS)
+    return stage.functions(NormExplorer())
 
 
 def rms(x: torch.Tensor) -> float:
@@ -74,7 +73,7 @@ def test_profiles_are_those_of_autograd(functions, norm, residual, n_layers, sca
 def test_products_agree_with_torch(functions):
     got = functions.evaluate(
         """() => {
-          const draw = math.normal(3);
+          const draw = own.math.normal(3);
           const [x, w] = [15, 35].map((n) => Float64Array.from({ length: n }, draw));
           const y = own.times(x, w, 5, 7);
           const plain = (rows) => Array.from(rows);

@@ -1,4 +1,4 @@
-"""The block explorer: every number that it shows, against chapters.modern_block.costs."""
+"""The block explorer: every number that it shows, against measure.costs."""
 
 import itertools
 import re
@@ -7,7 +7,8 @@ import pytest
 from playwright.sync_api import expect
 
 from chapters.modern_block.block_explorer import CONTEXTS, PAPER, BlockExplorer
-from chapters.modern_block.costs import PUBLISHED, cache_bytes, flops_of, parameters_of
+from chapters.modern_block.published import PUBLISHED
+from measure.costs import cache_bytes, flops_of, parameters_of
 from tests.gate import sampled
 
 pytestmark = pytest.mark.browser
@@ -25,9 +26,7 @@ CHOICES = {
 
 @pytest.fixture
 def functions(stage):
-    return stage.functions(
-        BlockExplorer(), "configOf, costs, bought, brief, bytes, ratio, effect, listed"
-    )
+    return stage.functions(BlockExplorer())
 
 
 def plain(text: str) -> str:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def functions(stage):
-    return stage.functions(HeadsExplorer(), "cost, projections, headMap")
+    return stage.functions(HeadsExplorer())
 
 
 @pytest.mark.parametrize(("d_model", "n_heads", "d_k"), [(48, 3, 16), (64, 5, 7), (8, 1, 8)])
@@ -31,8 +31,8 @@ def test_maps_are_attention_of_the_first_entries(functions):
     """The widths are computed one from another: each equals the product of its own entries."""
     code = """(widths) => {
       const [q, k] = own.projections(widths, 7, 12);
-      const w = (seed) => math.matrix(512, 12, math.normal(seed));
-      return { x: math.matrix(7, 512, math.normal(11)), wq: w(12), wk: w(13),
+      const w = (seed) => own.math.matrix(512, 12, own.math.normal(seed));
+      return { x: own.math.matrix(7, 512, own.math.normal(11)), wq: w(12), wk: w(13),
                map: own.headMap(q[96], k[96], 2, 4, 5) };
     }"""
     got = functions.evaluate(code, list(WIDTHS))

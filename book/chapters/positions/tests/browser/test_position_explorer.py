@@ -14,7 +14,7 @@ SIZES = [(4, 2, 10), (16, 19, 100), (512, 64, 10_000), (64, 37, 1_000_000)]  # w
 
 @pytest.fixture
 def functions(stage):
-    return stage.functions(PositionExplorer(), "table, shifted, products, palette")
+    return stage.functions(PositionExplorer())
 
 
 def table(functions, **state):

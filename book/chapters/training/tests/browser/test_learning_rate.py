@@ -13,12 +13,11 @@ from chapters.training.learning_rate import (
 from lib.training import cosine, paper_schedule, warm_up
 
 pytestmark = pytest.mark.browser
-FUNCTIONS = "rateAt, peakStep, stepsOf"
 
 
 @pytest.fixture
 def functions(stage):
-    return stage.functions(LearningRateExplorer(), FUNCTIONS)
+    return stage.functions(LearningRateExplorer())
 
 
 def number(text: str) -> float:

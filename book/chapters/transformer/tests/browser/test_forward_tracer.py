@@ -136,7 +136,7 @@ def test_a_shorter_sentence_holds_its_last_position(stage):
     ],
 )  # fmt: skip
 def test_formulas_say_where_the_norm_stands(stage, pre_norm, formulas):
-    page = stage.functions(ForwardTracer(*traced()), "formula")
+    page = stage.functions(ForwardTracer(*traced()))
     steps = [("source", "self"), ("target", "self"), ("target", "cross"), ("target", "feed")]
     for (side, kind), expected in zip(steps, formulas, strict=True):
         code = "([kind, side, pre]) => own.formula({ kind, side }, pre)"

@@ -1,0 +1,386 @@
+"""Write the tables of benchmarks/README.md from the records: `python benchmarks/report.py`.
+
+A table stands between `<!-- record: NAME -->` and `<!-- end -->`, and NAME is a function of this
+file that makes it of a record. What stands outside such marks is text, and is left as it is.
+"""
+
+import re
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
+
+from measure.records import read_results
+
+README = Path(__file__).with_name("README.md")
+MARKED = re.compile(r"(<!-- record: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+TABLES: dict[str, Callable[[], str]] = {}
+
+
+def from_record(function: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Let a function make the table of the record of its own name."""
+    TABLES[function.__name__] = lambda: function(read_results(function.__name__))
+    return function
+
+
+def table(header: str, rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown; the columns of the header stand between bars."""
+    columns = header.split("|")
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(str(cell).strip() for cell in line)} |\n" for line in lines)
+
+
+def share(x: float, digits: int = 3) -> str:
+    """.522 and 1.000: a fraction without the zero before its point."""
+    return f"{x:.{digits}f}".removeprefix("0")
+
+
+def each(values: Iterable[float], digits: int = 3) -> str:
+    return ", ".join(share(x, digits) for x in values)
+
+
+def span(values: Iterable[float], digits: int = 3) -> str:
+    """The smallest and the largest of some values, once if they are written alike."""
+    low, high = (share(f(list(values)), digits) for f in (min, max))
+    return low if low == high else f"{low} to {high}"
+
+
+@from_record
+def seq2seq_seeds(record: dict[str, Any]) -> str:
+    shares = [
+        name for name in record["runs"][0] if name not in ("model", "seed", "steps", "seconds")
+    ]
+    rows = [
+        [f"{one['model']}, {one['steps']} steps", one["seed"], f"{one['seconds']:.1f}"]
+        + [share(one[name]) for name in shares]
+        for one in record["runs"]
+    ]
+    return table("|".join(["model", "seed", "s", *shares]), rows)
+
+
+@from_record
+def bottleneck(record: dict[str, Any]) -> str:
+    shown = [
+        ("last state only", 128, 600, 2e-3),
+        ("attention", 128, 300, 2e-3),
+        ("last state only", 32, 2500, 6e-3),
+        ("attention", 32, 1250, 2e-3),
+        ("last state only", 128, 1250, 2e-3),
+        ("last state only", 128, 2500, 2e-3),
+        ("last state only", 128, 1250, 6e-3),
+        ("last state only", 256, 1250, 2e-3),
+        ("last state only", 256, 2500, 2e-3),
+        ("attention", 128, 600, 2e-3),
+    ]
+    runs = {
+        (run["model"], run["d_hidden"], point["step"], run["lr"]): point
+        for run in record["runs"]
+        if run["seed"] == 0
+        for point in run["checkpoints"]
+    }
+    long = slice(2, record["sets"]["trained_bins"])  # 11 tokens and more, as far as training goes
+    counts = sum(record["sets"]["sentences_per_bin"][long])
+    rows = []
+    for model, d_hidden, step, lr in shown:
+        point = runs[model, d_hidden, step, lr]
+        items = [point["probes"][n - 1][1] for n in (1, 2, 3, 4, 6)]
+        exact = share(sum(one[0] for one in point["bins"][long]) / counts, 2)
+        rows.append([f"{model}, {d_hidden}", f"{step}, {lr:g}", *items, exact])
+    header = "model | steps, rate | alone | of 2 | of 3 | of 4 | of 6 | 11 tokens and more, exact"
+    return table(header, rows)
+
+
+@from_record
+def transformer_task(record: dict[str, Any]) -> str:
+    by_scheme: dict[str, list[float]] = {}
+    for one in record["runs"]:
+        by_scheme.setdefault(one["positions"], []).append(one["exact"])
+    return table("positions | exact match", [(k, each(found)) for k, found in by_scheme.items()])
+
+
+@from_record
+def mask_seeds(record: dict[str, Any]) -> str:
+    columns = {"final loss": "loss", "exact match, one by one": "alone", "in batches": "batch"}
+    columns["with 20 more pads"] = "20 pads"
+    rows = [
+        [name, *(span([one[key] for one in seeds]) for key in columns.values())]
+        for name, seeds in record["models"].items()
+    ]
+    return table("|".join(["", *columns]), rows)
+
+
+@from_record
+def norm_depth_seeds(record: dict[str, Any]) -> str:
+    rows = []
+    for name, seeds in record["runs"].items():
+        exact = [one["exact"] for one in seeds]
+        told = "" if None in exact else each(exact, 2)
+        rows.append([name, span([one["losses"][-1] for one in seeds]), told])
+    return table("setting | final loss | translated exactly", rows)
+
+
+@from_record
+def head_ablation(record: dict[str, Any]) -> str:
+    names = {"e": "encoder", "d": "decoder", "c": "cross"}
+    kinds = record["ablations"]
+    rows = []
+    for layer in kinds["zero"]["layers"]:
+        row = [f"{names[layer[0]]} {layer[1:]}"]
+        for found in (kinds["zero"], kinds["mean"]):
+            heads = [one["exact"] for head, one in found["single"].items() if head[:2] == layer]
+            row += [each(heads), share(found["layers"][layer]["exact"])]
+        rows.append(row)
+    header = "layer | zero: head 1, 2, 3, 4 | all four | mean: head 1, 2, 3, 4 | all four"
+    return table(header, rows)
+
+
+@from_record
+def head_roles(record: dict[str, Any]) -> str:
+    rows = []
+    for head in ("", "e2.3", "d1.2"):
+        exact = record["exact_by_items"][head].values()
+        looks = record["where_items_look"].get(head, [])
+        rows.append([head or "none", *map(share, exact), each([x["separator"] for x in looks], 2)])
+    header = "head off | one item | two | three | its weight on separators, items 1, 2, 3"
+    return table(header, rows)
+
+
+@from_record
+def head_cost(record: dict[str, Any]) -> str:
+    rows = []
+    for one in record["settings"]:
+        wide = f" of d_k {one['d_head']}" if one["d_head"] else ""
+        heads = f"{one['n_heads']}{wide}{', squares' if one['square'] else ''}"
+        behind = "network" if one["network"] else "linear layer"
+        rows.append([one["task"], heads, behind, each(one["both"], 2)])
+    return table("task | heads | behind them | both answers right", rows)
+
+
+@from_record
+def head_counts(record: dict[str, Any]) -> str:
+    rows = [
+        [heads, share(statistics.mean(found)), span(found)]
+        for heads, found in record["exact"].items()
+    ]
+    return table("heads | exact match, mean | of the seeds", rows)
+
+
+@from_record
+def positions_seeds(record: dict[str, Any]) -> str:
+    rows = []
+    for name, seeds in record["models"].items():
+        for keys in seeds[0]:
+            if keys != "training":
+                stretches = zip(*(one[keys] for one in seeds), strict=True)
+                label = name if keys == "all keys" else f"{name}, {keys}"
+                rows.append([label, *(f"{min(x):.2f}–{max(x):.2f}" for x in stretches)])
+    return table("scheme | 0–64 | 64–128 | 128–192 | 192–256", rows)
+
+
+@from_record
+def smoothing_seeds(record: dict[str, Any]) -> str:
+    digits = {"perplexity": 3, "accuracy": 3, "exact match": 3}
+    rows = [
+        [task, smoothing.removeprefix("smoothing ")]
+        + [each([one[name] for one in seeds], n) for name, n in digits.items()]
+        + [span([one["best temperature"] for one in seeds], 2)]
+        for task, settings in record["tasks"].items()
+        for smoothing, seeds in settings.items()
+    ]
+    header = "task | smoothing | perplexity | accuracy per token | exact match | best temperature"
+    return table(header, rows)
+
+
+@from_record
+def ablations(record: dict[str, Any]) -> str:
+    settings = {name: found for name, found in record.items() if name != "measured"}
+    rows = [(name, each(found["accuracy"])) for name, found in settings.items()]
+    return table("setting | exact match", rows)
+
+
+@from_record
+def ablations_full(record: dict[str, Any]) -> str:
+    return ablations(record)
+
+
+@from_record
+def beam_widths(record: dict[str, Any]) -> str:
+    def mean(alpha: str, figure: str) -> list[float]:
+        seeds = [one[figure] for one in record["by_alpha"][alpha]]
+        return [statistics.mean(numbers) for numbers in zip(*seeds, strict=True)]
+
+    rows = [
+        ["BLEU, no length penalty", *(f"{x:.1f}" for x in mean("0.0", "bleu"))],
+        ["BLEU, alpha 0.6", *(f"{x:.1f}" for x in mean("0.6", "bleu"))],
+        ["tokens / tokens of the references, no penalty", *map(share, mean("0.0", "length"))],
+        ["reference scores higher than what was found", *map(share, mean("0.0", "missed"))],
+    ]
+    return table("|".join(["beam", *map(str, record["beams"])]), rows)
+
+
+@from_record
+def two_processes(record: dict[str, Any]) -> str:
+    rows = [
+        (row["dropout"], *(f"{one['validation_loss']:.4f}" for one in row["runs"]), apart)
+        for row in record["settings"]
+        for apart in [share(row["difference"], 4)]
+    ]
+    return table("dropout | one process | two | difference", rows)
+
+
+@from_record
+def laboratories(record: dict[str, Any]) -> str:
+    rows = []
+    for row in record["settings"]:
+        accuracy, loss, seconds = (
+            [one[figure] for one in row["runs"]] for figure in ("accuracy", "loss", "seconds")
+        )
+        rows.append(
+            [row["task"], row["name"], span(accuracy), span(loss, 2), f"{max(seconds):.1f}"]
+        )
+    return table("laboratory | setting | accuracy | loss | s", rows)
+
+
+def letters_by_position() -> str:
+    """The laboratory of "longer": next letters right in each stretch, mean over the seeds."""
+    settings = [row for row in read_results("laboratories")["settings"] if row["task"] == "longer"]
+    stretches = [name for name in settings[0]["runs"][0]["numbers"] if name.startswith("positions")]
+    rows = [
+        [row["name"]]
+        + [share(statistics.mean(one["numbers"][s] for one in row["runs"])) for s in stretches]
+        for row in settings
+    ]
+    names = [stretch.removeprefix("positions ").replace(" to ", "–") for stretch in stretches]
+    return table("|".join(["scheme", *names]), rows)
+
+
+TABLES["letters_by_position"] = letters_by_position
+
+
+@from_record
+def families_seeds(record: dict[str, Any]) -> str:
+    shown = {
+        "the first word, hidden: encoder-only": "encoder-only gap",
+        "the same: decoder-only, which sees nothing of it": "decoder-only gap",
+        "exact translations: decoder-only": "decoder-only exact",
+        "prefix mask": "prefix exact",
+        "encoder-decoder": "encoder-decoder exact",
+        "causal mask, loss on the translation alone": "asked less exact",
+    }
+    rows = [
+        [text, *(share(one[name]) for one in record["by_seed"])] for text, name in shown.items()
+    ]
+    return table("|".join(["", *(f"seed {n}" for n in record["seeds"])]), rows)
+
+
+@from_record
+def modern_block(record: dict[str, Any]) -> str:
+    settings = {row["name"]: row for row in record["settings"]}
+    rows = []
+    for name, row in settings.items():
+        losses, before = row["held_out"], settings.get(row["after"], {}).get("held_out")
+        change = ""
+        if before:
+            pairs = zip(losses, before, strict=True)
+            change = f"{statistics.mean(now - then for now, then in pairs):+.3f}"
+        cells = [name, row["after"] or "", *(f"{x:.3f}" for x in losses), change]
+        cells += [
+            f"{row['parameters']:,}",
+            f"{row['cache_bytes'] / 1024:.1f}",
+            f"{row['time']:.2f}",
+        ]
+        rows.append(cells)
+    seeds = [f"seed {n}" for n in record["seeds"]]
+    columns = ["step", "starts from", *seeds, "change", "parameters", "cache, KiB", "time"]
+    return table("|".join(columns), rows)
+
+
+@from_record
+def number_translator(record: dict[str, Any]) -> str:
+    rows = []
+    for name, runs in record["settings"].items():
+        figures = [
+            [one["endings"]["teens"] for one in runs],
+            [one["endings"]["others"] for one in runs],
+            [one["curve"][-1]["accuracy"] for one in runs],
+            [one["thousands"] for one in runs],
+        ]
+        longer = [one["longer"] for one in runs if "longer" in one]
+        parts = ("right", "some_shorter_number", "first_digits") if longer else ()
+        figures += [[one[part] for one in longer] for part in parts]
+        cells = [span(x, 2) for x in figures]
+        rows.append([name, *cells, *[""] * (7 - len(cells))])
+    header = (
+        "most digits, rate | 11 to 19 | 21 to 99 | held out | thousands | "
+        "one digit more: right | a shorter number | the first digits"
+    )
+    return table(header, rows)
+
+
+@from_record
+def engine(record: dict[str, Any]) -> str:
+    rows = []
+    for name, row in record.items():
+        ms, of_torch = row["milliseconds"], row["of_torch"]
+        cells = [f"{ms[path]:.2f}" for path in ("wasm", "plain", "torch")]
+        cells += [f"{of_torch['wasm']:.2f}", f"{of_torch['plain']:.2f}"]
+        rows.append([name, f"{row['parameters']:,}", *cells, f"{row['plain_of_wasm']:.1f}"])
+    header = (
+        "model | parameters | WebAssembly, ms | plain, ms | torch, ms | WebAssembly / torch | "
+        "plain / torch | plain / WebAssembly"
+    )
+    return table(header, rows)
+
+
+@from_record
+def communication(record: dict[str, Any]) -> str:
+    rows = []
+    for fit, sent in zip(record["fits"], record["sent"], strict=True):
+        predicted = [
+            f"{one['median_size']:.0%}, {one['largest_size']:.0%}"
+            for one in record["predictions"]
+            if (one["n"], one["kind"]) == (fit["n"], "all_reduce")
+        ]
+        rows.append(
+            [
+                fit["n"],
+                f"{1e6 * fit['latency']:,.0f}",
+                f"{fit['bandwidth'] / 1e9:.2f}",
+                f"{fit['median_size']:.0%}, {fit['largest_size']:.0%}",
+                *(predicted or [""]),
+                " / ".join(f"{sent['counted'][k]:.3f}" for k in sent["formula"]),
+            ]
+        )
+    header = (
+        "processes | latency, µs | bandwidth, GB/s | error of the fit, median and largest | of the "
+        "prediction from two | bytes sent by a rank per byte: all-reduce / all-gather / "
+        "reduce-scatter"
+    )
+    return table(header, rows)
+
+
+def written(text: str) -> str:
+    """The text with each marked table as the records have it.
+
+    Errors: ValueError for a mark that names no table.
+    """
+
+    def fill(found: re.Match[str]) -> str:
+        begin, name, _, end = found.groups()
+        if name not in TABLES:
+            known = ", ".join(sorted(TABLES))
+            raise ValueError(f"expected the name of a table ({known}), got {name!r}")
+        return f"{begin}{TABLES[name]()}{end}"
+
+    return MARKED.sub(fill, text)
+
+
+def main() -> None:
+    README.write_text(written(README.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

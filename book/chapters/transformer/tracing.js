@@ -1,0 +1,74 @@
+// A sentence's whole way through a model: what ForwardTracer.from_model stores, computed here.
+import * as math from "../../widgets/js/math.js";
+import * as transformer from "../../widgets/js/transformer.js";
+
+const thousandths = (share) => Math.round(1000 * share);
+const length = (x) => Math.sqrt(x.reduce((sum, value) => sum + value * value, 0));
+const hundredths = (value) => Math.round(100 * value) / 100;
+
+/** The k likeliest tokens with their probabilities, the likeliest first. */
+function likeliest(logits, tokens, k) {
+  const chances = math.softmax(logits);
+  const left = new Set(chances.keys());
+  return Array.from({ length: Math.min(k, chances.length) }, () => {
+    let best = -1;
+    for (const i of left) if (best < 0 || chances[i] > chances[best]) best = i;
+    left.delete(best);
+    return [tokens[best], thousandths(chances[best])];
+  });
+}
+
+/**
+ * Translates a source and keeps each step of the pass. Options: stages, as the tracer has them;
+ * longest, of the translation; k, how many guesses at the projection (before it at most 3);
+ * say, the words of a translation, which then takes the place of the model's own.
+ * Returns one of the tracer's sentences: { source, read, said, maps, lengths, changes, guesses },
+ * and beside them vectors: for each attention layer its { queries, keys }, see transformer.js.
+ * @param {any} model
+ * @param {string[]} words
+ * @param {{ stages: any[], longest: number, k?: number, say?: string[] }} options
+ */
+export function trace(model, words, { stages, longest, k = 5, say }) {
+  const maps = {};
+  const vectors = {};
+  const found = new Map(stages.map(({ name }) =>
+    [name, { lengths: [], changes: [], guesses: [] }]));
+  const kinds = new Map(stages.map(({ name, kind, side }) => [name, { kind, side }]));
+  function note(name, before, after, seen) {
+    const { lengths, changes, guesses } = found.get(name);
+    const { kind, side } = kinds.get(name);
+    after.forEach((x, i) => {
+      lengths.push(hundredths(length(x)));
+      if (before) changes.push(hundredths(length(x.map((value, j) => value - before[i][j]))));
+      if (side === "source") return;
+      const logits = kind === "project" ? x : kind === "norm" ? model.project(x) : model.guess(x);
+      guesses.push(likeliest(logits, model.target, kind === "project" ? k : Math.min(k, 3)));
+    });
+    if (!seen) return;
+    for (const [h, row] of seen.maps.flatMap((heads) => [...heads.entries()])) {
+      ((maps[name] ??= [])[h] ??= []).push(Array.from(row, thousandths));
+    }
+    (vectors[name] ??= { queries: [], keys: seen.keys }).queries.push(...seen.queries);
+  }
+  const source = words.map((word) => model.source.indexOf(word));
+  const hooks = say ? { note, choose: (_, n) => model.target.indexOf(say[n]) } : { note };
+  const said = transformer.greedy(model, source, say?.length ?? longest, hooks)
+    .map((id) => model.target[id]);
+  for (const heads of Object.values(maps)) { // a causal map is stored whole, with zeros
+    for (const rows of heads) {
+      const width = Math.max(...rows.map((row) => row.length));
+      for (const row of rows) while (row.length < width) row.push(0);
+    }
+  }
+  const all = (key) => stages.map(({ name }) => found.get(name)[key]);
+  return {
+    source: [...words, model.source[transformer.EOS]],
+    read: [model.target[transformer.BOS], ...said.slice(0, -1)],
+    said,
+    maps,
+    vectors,
+    lengths: all("lengths"),
+    changes: all("changes"),
+    guesses: all("guesses").filter((_, i) => stages[i].side === "target"),
+  };
+}

@@ -1,0 +1,150 @@
+"""Check all that belongs to one chapter, in about two minutes: `make check CHAPTER=multi_head`.
+
+    python -m scripts.check_chapter multi_head
+
+Its notebook is run and compared while its files are read by the linters, its room's tests and the
+answers to its exercises are run, the book is built, and its widgets and its page are opened in a
+browser. A step that fails stops none of the others; the last lines say which steps failed. What is
+marked slow is left to `make test-all`, except of the chapter's own widgets.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from scripts import terms
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+PYTEST = (sys.executable, "-m", "pytest", "-q")
+# For each widget of the book: under a finger, with few colours, on paper, with hostile links.
+WIDGETS = [
+    f"tests/browser/test_{name}.py"
+    for name in ("widgets", "touch", "adapt", "domains", "hostile", "print")
+]
+PAGES = [
+    f"tests/browser/test_{name}.py" for name in ("pages", "book", "numbers", "references", "reader")
+]
+
+
+class Chapter(NamedTuple):
+    """A chapter's notebook and its room, both as paths from the root of the repository."""
+
+    notebook: Path
+    room: Path
+    widgets: tuple[str, ...]
+
+
+class Step(NamedTuple):
+    title: str
+    command: Sequence[str | Path]
+
+
+def chapters(root: Path = ROOT) -> dict[str, Chapter]:
+    """The chapters by their names."""
+    found = {}
+    for notebook in sorted((root / "book").glob("[0-9]*.ipynb")):
+        name = notebook.stem.partition("_")[2]
+        room = root / "book" / "chapters" / name
+        scripts = [path.stem for path in sorted(room.glob("*.js"))]
+        widgets = tuple(stem for stem in scripts if (room / f"{stem}.py").exists())
+        found[name] = Chapter(notebook.relative_to(root), room.relative_to(root), widgets)
+    return found
+
+
+def chosen(name: str, known: dict[str, Chapter]) -> Chapter:
+    """The chapter of this name; its notebook is taken for it too.
+
+    Errors: ValueError for another name.
+    """
+    plain = Path(name).stem.lstrip("0123456789").removeprefix("_")
+    if plain not in known:
+        raise ValueError(f"expected the name of a chapter, got {name!r}; use {', '.join(known)}")
+    return known[plain]
+
+
+def run_of_notebook(chapter: Chapter) -> Step:
+    settings = "--nbval --nbval-current-env --nbval-sanitize-with tests/notebooks/nbval.cfg"
+    settings += " --nbval-cell-timeout=300 --timeout=600 -o addopts= -o filterwarnings="
+    return Step("its notebook, run and compared", [*PYTEST, *settings.split(), chapter.notebook])
+
+
+def lint(chapter: Chapter) -> Iterator[Step]:
+    files = [chapter.notebook, chapter.room]
+    read = (path.relative_to(ROOT) for path in terms.files())
+    texts = [path for path in read if path == chapter.notebook or chapter.room in path.parents]
+    yield Step("style", [BIN / "ruff", "check", "--quiet", *files])
+    yield Step("form", [BIN / "ruff", "format", "--quiet", "--check", chapter.room])
+    yield Step("spelling", [BIN / "codespell", *files])
+    yield Step("terms", [sys.executable, "scripts/terms.py", "--only", *texts])
+    yield Step("types", [BIN / "mypy", chapter.room])
+
+
+def steps(chapter: Chapter) -> Iterator[Step]:
+    """All but the notebook's run, which goes on beside them."""
+    stem, plain = chapter.notebook.stem, ("-m", "not slow and not gpu")
+    beside = ("-n", "2", "--dist", "worksteal")
+    yield from lint(chapter)
+    unit = [chapter.room / "tests", f"--ignore={chapter.room}/tests/browser"]
+    yield Step("its room's tests", [*PYTEST, *plain, *unit])
+    yield Step("its exercises, its form", [*PYTEST, *plain, "tests/notebooks", "-k", stem])
+    book = ["build", ".", "-n", "-W", "--keep-going", "--quiet"]
+    yield Step("the book, built", [BIN / "jupyter-book", *book])
+    if (ROOT / chapter.room / "tests" / "browser").exists():
+        browser = [*PYTEST, *beside, *plain, chapter.room / "tests" / "browser"]
+        yield Step("its widgets' own tests", browser)
+    if chapter.widgets:
+        names = " or ".join(chapter.widgets)
+        yield Step("what every widget must do", [*PYTEST, *beside, *WIDGETS, "-k", names])
+    yield Step("its page", [*PYTEST, *plain, *PAGES, "-k", stem])
+
+
+def carry_out(chapter: Chapter) -> list[str]:
+    """Run every step and print how it went; the titles of those that failed."""
+    settings = {"TQDM_DISABLE": "1", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    environment = {"OMP_NUM_THREADS": "1"} | os.environ | settings
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    failed = []
+    start = time.monotonic()
+
+    def said(title: str, status: int, output: str, since: float) -> None:
+        seconds = f"{time.monotonic() - since:4.0f} s"
+        print(f"{'ok    ' if status == 0 else 'FAILED'} {seconds}  {title}", flush=True)
+        if status:
+            print(output.strip(), flush=True)
+            failed.append(title)
+
+    notebook = run_of_notebook(chapter)
+    with subprocess.Popen(notebook.command, cwd=ROOT, env=environment, **pipes) as running:
+        for title, command in steps(chapter):
+            since = time.monotonic()
+            done = subprocess.run(command, cwd=ROOT, env=environment, **pipes)
+            said(title, done.returncode, done.stdout, since)
+        output, _ = running.communicate()
+        said(f"{notebook.title} (since the start)", running.returncode, output, start)
+    return failed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("chapter", help="such as multi_head", nargs="?", default="")
+    name = parser.parse_args(arguments).chapter
+    try:
+        chapter = chosen(name, chapters())
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    start = time.monotonic()
+    failed = carry_out(chapter)
+    total = f"{time.monotonic() - start:.0f} s in all"
+    print(f"{total}: {len(failed)} failed: {', '.join(failed)}" if failed else f"{total}: all good")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
