@@ -18,7 +18,17 @@ from hypothesis import strategies as st
 from jaxtyping import AbstractArray, Bool
 from torch import Tensor, nn
 
-from lib import attention, data, decoding, layers, metrics, positions, seq2seq, training, transformer
+from lib import (
+    attention,
+    data,
+    decoding,
+    layers,
+    metrics,
+    positions,
+    seq2seq,
+    training,
+    transformer,
+)
 from tests.nightly.texts import texts
 
 WORDS = "abcdefg"
@@ -133,7 +143,7 @@ class Arguments:
             dtypes = {"bool": torch.bool, "float32": torch.float32, "int64": torch.int64}
             dtype = next(dtypes[one] for one in dtypes if one in wanted.dtypes)
             return self.tensor(dtype, wanted.dim_str, name)
-        if wanted is Tensor or isinstance(wanted, type) and issubclass(wanted, AbstractArray):
+        if wanted is Tensor or (isinstance(wanted, type) and issubclass(wanted, AbstractArray)):
             return self.tensor(*UNNAMED[name], name)
         if wanted is int:
             return self.size(name) if name else self.draw(st.integers(0, VOCAB - 1))
