@@ -203,8 +203,8 @@ house: $(VENV)/test.stamp ## how big the library is, who uses it, what is import
 refresh: $(VENV)/test.stamp ## run chapters and store their outputs: make refresh CHAPTER=book/01_seq2seq.ipynb
 	$(BIN)/python scripts/refresh.py $(CHAPTER)
 
-checkpoint: $(VENV)/test.stamp ## train the model that comes with the book again (a minute)
-	$(BIN)/python scripts/make_checkpoint.py
+checkpoint: $(VENV)/test.stamp ## train the model that comes with the book again, and make again what depends on it (a quarter of an hour)
+	$(BIN)/python scripts/publish_model.py $(ARGS)
 
 # NPROC=2 trains in two processes; RESTARTS=3 starts them again, up to three times, if one is killed.
 TORCHRUN = -m torch.distributed.run --standalone --nproc-per-node=$(NPROC) --max-restarts=$(or $(RESTARTS),0)

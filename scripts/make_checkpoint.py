@@ -1,6 +1,8 @@
 """Train the model that comes with the book and store it in book/checkpoints/translation.safetensors
 
-    python scripts/make_checkpoint.py        (or: make checkpoint)
+    python scripts/make_checkpoint.py
+
+`make checkpoint` runs this, and then whatever depends on the model: see `publish_model.py`.
 
 Two encoder and two decoder layers on the book's translation task, under a minute on one core. The
 last digits of the weights differ between machines; the figures on the file's card are those of the

@@ -209,7 +209,7 @@ class MultiHeadAttention(nn.Module):
 
     Shapes: see `forward`.
     Args:
-        d_model: the model's width, which the sizes below follow unless they are given.
+        d_model: the model's dimension, which the sizes below follow unless they are given.
         n_heads: heads of queries, and attention maps.
         n_kv_heads: heads of keys and values; n_heads unless given.
         d_k: dimension of one head's queries and keys; d_model / n_heads unless given.
@@ -406,8 +406,8 @@ def attention_maps(
 
     for name, layer in model.named_modules():
         if isinstance(layer, MultiHeadAttention):
-            hook = partial(keep, name.removesuffix(".sublayer"))
-            hooks.append(layer.register_forward_hook(hook, with_kwargs=True))
+            keep_its_map = partial(keep, name.removesuffix(".sublayer"))
+            hooks.append(layer.register_forward_hook(keep_its_map, with_kwargs=True))
     try:
         model(*inputs, **options)
     finally:

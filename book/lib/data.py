@@ -280,9 +280,9 @@ class BatchStream:
 
     A batch is full when one sentence more would pass `max_tokens` on either side, or when it has
     `batch_size` sentences; at least one of the two bounds is needed. In each epoch the pairs are
-    shuffled and cut into pools; each pool is sorted by length and cut into batches, so that little
-    of them is padding; then the batches are shuffled. The order of an epoch follows from seed and
-    epoch alone, so the position is all there is to save.
+    shuffled and split into pools; each pool is sorted by length and split into batches, so that
+    little of them is padding; then the batches are shuffled. The order of an epoch follows from
+    seed and epoch alone, so the position is all there is to save.
 
     Args:
         pairs: the sentences.

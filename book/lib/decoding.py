@@ -2,7 +2,7 @@
 
 One loop, `decode`, and a rule that chooses each token: greedy decoding and sampling are rules. Beam
 search keeps several sentences at once. All work on any `SequenceModel`: one that reads a source and
-answers it from BOS on, or a language model, which continues the beginning that it is given.
+answers it from BOS on, or a language model, which continues the prefix that it is given.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class SequenceModel(Protocol):
 
 
 def _first_token(model: SequenceModel, source: Tensor) -> Int[Tensor, " batch"]:
-    """What is fed first: BOS, or the end of the beginning that a language model continues."""
+    """What is fed first: BOS, or the last token of the prefix that a language model continues."""
     if getattr(model, "continues", False):
         return source[:, -1]
     return source.new_full((len(source),), BOS)

@@ -271,7 +271,7 @@ def make_positions(
 
     Args:
         scheme: its name.
-        d_model: the model's width.
+        d_model: the model's dimension.
         n_heads: its heads.
         max_length: the most positions of "learned"; the others have no limit.
         base: of the wavelengths of "sinusoidal" and "rotary".

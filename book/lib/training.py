@@ -290,7 +290,7 @@ def train(
 
     Args:
         model: what is trained.
-        batch_stream: gives the batches, one after another.
+        batch_stream: gives the batches.
         steps: the number of updates of the whole run.
         lr: the learning rate.
         loss: loss(model, batch), the sum of the losses over the batch's tokens, and their number.

@@ -400,18 +400,18 @@ class LanguageModel(nn.Module):
         source: Int[Tensor, "batch time"] | None = None,
         source_lengths: Int[Tensor, " batch"] | None = None,
     ) -> list[LayerCache]:
-        """Read a beginning but for its last token, which the first `step` is fed.
+        """Read a prefix but for its last token, which the first `step` is fed.
 
-        Without a beginning, return the state before the first token of all.
-        Errors: ValueError for beginnings without a token, or of different lengths: the caches hold
+        Without one, return the state before the first token of all.
+        Errors: ValueError for prefixes without a token, or of different lengths: the caches hold
             as many positions for each sequence.
         """
         caches = self.decoder.new_caches()
-        if source is None:
+        if source is None or source_lengths is None:
             return caches
-        if not source.shape[1] or not (source_lengths == source.shape[1]).all():
+        if not source.shape[1] or not source_lengths.eq(source.shape[1]).all():
             raise ValueError(
-                "expected beginnings of one length, of at least one token, such as BOS, got "
+                "expected prefixes of one length, of at least one token, such as BOS, got "
                 f"{tuple(source.shape)} with lengths {source_lengths.tolist()}; continue those of "
                 "each length by themselves"
             )

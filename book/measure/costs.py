@@ -13,7 +13,7 @@ layer or communicates: `measure.observed` counts and times what is held against 
 
 import math
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 Number = int | float
 Kind = Literal["all_reduce", "all_gather", "reduce_scatter"]
@@ -113,6 +113,7 @@ def restricted_cost(n: int, d: int, radius: int, *, projections: bool = False) -
 # --- a decoder ------------------------------------------------------------------------------------
 
 
+@runtime_checkable
 class Decoder(Protocol):
     """The sizes and choices of a decoder, by the names of the papers.
 

@@ -2,8 +2,9 @@
 
 The scripts of the book are ES modules, so that every tool can follow them. None of them is loaded
 as one: a published page may be opened from a file, from which a browser imports nothing, and
-anywidget takes a single text. So the modules that an entry imports are put in the order in which they
-need each other, each in a function of its own, which keeps its names to itself and returns what it exports:
+anywidget takes a single text. So the modules that an entry imports are put in the order in which
+they need each other, each in a function of its own, which keeps its names to itself and returns
+what it exports:
 
     const $ui = (() => {
     ...

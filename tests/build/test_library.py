@@ -13,10 +13,13 @@ from tests.paths import BOOK, LIB
 
 MODULES = library.read_library(BOOK)
 NAMES = {name.full: name for module in MODULES for name in module.names}
+# Of other rooms, what the notebooks import.
+OTHERS = [BOOK / f"{name}.py" for name in ("tasks/translation", "tasks/characters")]
+OTHERS += [BOOK / f"{name}.py" for name in ("train/checkpoints", "train/subword")]
 PUBLIC = sorted(
     {  # a set: an overload for the type checker has the name of the function
         f"{path.stem}.{node.name}"
-        for path in LIB.glob("*.py")
+        for path in (*LIB.glob("*.py"), *OTHERS)
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
     }
@@ -134,12 +137,70 @@ def test_a_signature_says_how_a_thing_is_made_and_a_summary_is_a_sentence():
         "One that has no full stop",
         "Multiply 1.5 by two.",
     ]
-    name = library.Name("one.call", found["call"], "Mix `x` in.", 7, None)
+    name = library.Name("lib", "one.call", found["call"], "Mix `x` in.", 7, None, [], ">>> call()")
     assert item(name).astext().split("\n\n") == [
         'call(*, x: Float[Tensor, "d_k"]) -> None',
         "Mix x in.",
+        ">>> from lib.one import call\n>>> call()",
         "source",
     ]
+
+
+METHODS = '''
+class Cell:
+    """A cell."""
+
+    def __init__(self, width: int): ...
+
+    def step(self, x: str = "a", *, far: int) -> str:
+        """Go `on`. Then stop."""
+
+    def _hidden(self): ...
+
+    @property
+    def place(self) -> int:
+        """Where it stands."""
+
+    @place.setter
+    def place(self, to: int) -> None: ...
+
+    @classmethod
+    def made(cls) -> "Cell": ...
+'''
+
+
+def test_the_public_methods_of_a_class_stand_below_it():
+    found = library.methods(ast.parse(METHODS).body[0])
+    assert found == [
+        library.Method("step", "(x: str='a', *, far: int) -> str", "Go `on`."),
+        library.Method("place", " -> int", "Where it stands."),
+        library.Method("made", "() -> 'Cell'", ""),
+    ]
+    name = library.Name("lib", "one.Cell", "(width: int)", "A cell.", 7, None, found, "")
+    listed = [entry.astext() for entry in item(name).findall(nodes.list_item)]
+    assert listed == [
+        '.step(x: str="a", *, far: int) -> str Go on.',
+        ".place -> int Where it stands.",
+        '.made() -> "Cell"',
+    ]
+
+
+def test_a_long_example_is_folded_below_its_import_line():
+    lines = [f">>> mix({i})" for i in range(12)]
+    for number, is_folded in ((library.LONG, False), (library.LONG + 1, True)):
+        name = library.Name("tasks", "one.mix", "()", "", 1, None, [], "\n".join(lines[:number]))
+        blocks = [block.astext() for block in item(name).findall(nodes.literal_block)]
+        start = ">>> from tasks.one import mix"
+        assert blocks[0].startswith(start)
+        assert (blocks[0] == start) == is_folded
+        assert "\n".join(blocks) == "\n".join([start, *lines[:number]])
+
+
+def test_examples_are_read_by_name(tmp_path):
+    path = tmp_path / "lib.one.txt"
+    assert library.read_examples(path) == {}
+    path.write_text("# mix\n\n>>> mix()  # here\n1\n\n# Cell\n\n>>> Cell()\n", encoding="utf-8")
+    assert library.read_examples(path) == {"mix": ">>> mix()  # here\n1", "Cell": ">>> Cell()"}
 
 
 def test_a_cell_that_shows_source_gets_an_identifier():

@@ -9,9 +9,9 @@ from sphinx.errors import ExtensionError
 from sphinx.util.docutils import docutils_namespace
 
 from build.directives.records import calculate, recorded
-from build.pages.places import Places, UnknownMarkup
 from build.pages.search import read_page
 from build.readers.plain import Chapter, to_plain
+from build.source.places import Places, UnknownMarkup
 from tests.paths import ROOT
 
 RECORD = {

@@ -56,7 +56,7 @@ def test_it_has_one_embedding_and_no_cross_attention(tied):
 
 
 @EVERY_SCHEME
-def test_every_decoder_continues_a_beginning(positions):
+def test_every_decoder_continues_a_prefix(positions):
     """As if the whole text were read anew for each token."""
     model, begun = small(positions=positions, norm="pre").eval(), tokens(batch=3, time=5)
     torch.nn.init.zeros_(model.embedding.weight.data[EOS])  # its logit is 0, so no text ends
@@ -87,15 +87,15 @@ def test_beams_of_a_language_model_are_those_of_all_continuations():
     assert (found == EOS).any(dim=1).all()
 
 
-def test_a_beginning_of_one_token_needs_no_reading():
+def test_a_prefix_of_one_token_needs_no_reading():
     model, begun = small().eval(), torch.tensor([[BOS], [BOS]])
     said, _ = greedy(model, begun, torch.tensor([1, 1]), 3)
     assert torch.equal(said[:, 0], model(begun)[:, 0].argmax(-1))
 
 
 @pytest.mark.parametrize(("time", "lengths"), [(5, [5, 3]), (5, [4, 4]), (0, [0, 0])])
-def test_beginnings_that_cannot_be_continued_together(time, lengths):
-    message = "expected beginnings of one length, of at least one token, such as BOS, got"
+def test_prefixes_that_cannot_be_continued_together(time, lengths):
+    message = "expected prefixes of one length, of at least one token, such as BOS, got"
     with pytest.raises(ValueError, match=message):
         sample(small(), tokens(2, time), torch.tensor(lengths), 3)
 

@@ -37,7 +37,8 @@ from markdown_it.token import Token
 from nbformat import NotebookNode
 
 from build.directives.records import calculate, record_path
-from build.readers.myst import PARSER, directive
+from build.source.myst import PARSER, directive
+from build.source.rooms import folder_of
 
 UNREAD = {"exercise", "hint", "math", "bibliography"}
 UNIT = r"[ ]?%|[ ](?:s|ms|µs|(?:milli)?seconds|times|million|billion)\b"
@@ -352,8 +353,8 @@ def gives(result: float, said: Said) -> bool:
     return equals(said.found["number"], said.is_percentage, result)
 
 
-def read_chapter(path: Path, rooms: Path) -> Chapter:
-    """The chapter in the notebook `path`, whose room lies in the folder `rooms`."""
-    table = rooms / path.stem.partition("_")[2] / "quoted.yml"
+def read_chapter(path: Path) -> Chapter:
+    """The chapter in the notebook `path`, with the table in its room."""
+    table = folder_of(path) / "quoted.yml"
     lines = yaml.safe_load(table.read_text(encoding="utf-8")) if table.exists() else {}
     return Chapter(nbformat.read(path, as_version=4), lines)

@@ -11,13 +11,12 @@ from tests.notebooks.numbers import Chapter, digits, read_chapter
 from tests.paths import BOOK
 
 CHAPTERS = sorted(BOOK.glob("[0-9]*.ipynb"))
-ROOMS = BOOK / "chapters"
 POWER = 0.9  # the share of wrong numbers that are found; 0.93 when this was written
 
 
 @pytest.fixture(scope="module")
 def chapters():
-    return {path.stem: read_chapter(path, ROOMS) for path in CHAPTERS}
+    return {path.stem: read_chapter(path) for path in CHAPTERS}
 
 
 @pytest.mark.parametrize("name", [path.stem for path in CHAPTERS])
@@ -34,7 +33,7 @@ def test_each_number_of_a_record_is_there(chapters, name):
 
 def test_every_table_belongs_to_a_chapter():
     names = {path.stem.partition("_")[2] for path in CHAPTERS}
-    assert {path.parent.name for path in ROOMS.glob("*/quoted.yml")} <= names
+    assert {path.parent.name for path in BOOK.glob("chapters/*/quoted.yml")} <= names
 
 
 def another(number: str, draw: random.Random) -> str:

@@ -143,12 +143,11 @@ def test_widget_stores_its_data_and_nothing_that_moves(name):
 
 
 def test_only_the_scripts_of_the_forward_tracer_hold_the_model():
-    assert widgets.PARTS == base.PARTS
     folders = widgets.widgets()
     other = widgets.widget_script("alignment_player", folders["alignment_player"])
     script = widgets.widget_script("forward_tracer", folders["forward_tracer"])
     for part in ("transformer", "tracing", "weights", "composer"):
-        declared = f"const {part} = (() => {{"
+        declared = f"const ${part} = (() => {{"
         assert script.count(declared) == str(ForwardTracer._esm).count(declared) == 1
         assert declared not in other
         assert declared not in str(AlignmentPlayer._esm)

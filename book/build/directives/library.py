@@ -1,11 +1,12 @@
-"""Makes the page "The library": the directive `{library}` lists what book/lib offers.
+"""Makes the page "The library": the directive `{library}` lists what a reader can import.
 
 For each module, in the order in which the chapters build its parts, stand its first sentence and
-its functions and classes: signature, first sentence, the chapter that builds it, and its listing.
-All of it is read from the sources; nothing is imported. A chapter builds a name if it prints its
-source with `show_source`; a name that none prints is built by the first chapter whose code uses it,
-or whose text names it. A chapter that explains a name which
-another uses first says so under `builds` in its `words.yml`.
+its functions and classes: the line that imports it, signature, first sentence, public methods, an
+example with its output, the chapter that builds it, and its listing. All of it is read from the
+sources; nothing is imported. The examples stand in the folder `examples`, a file for each module,
+and a test runs them. A chapter builds a name if it prints its source with `show_source`; a name
+that none prints is built by the first chapter whose code uses it, or whose text names it. A chapter
+that explains a name which another uses first says so under `builds` in its `words.yml`.
 """
 
 import ast
@@ -18,8 +19,18 @@ from typing import NamedTuple
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+from build.directives import questions
 from build.source.rooms import folder_of, read_words, words_file
 
+# What a reader of the chapters imports: all of lib, and of other rooms what the notebooks use.
+SOURCES = (
+    "lib/[!_]*.py",
+    *("tasks/translation.py", "tasks/characters.py"),
+    *("train/checkpoints.py", "train/subword.py"),
+)
+ROOMS = {source.partition("/")[0] for source in SOURCES}
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+LONG = 8  # lines; a longer example is folded
 SHOWN = re.compile(r"show_source\(([\w.]+)\)")
 
 
@@ -34,19 +45,36 @@ class Chapter(NamedTuple):
     builds: frozenset[str]  # the names that it explains although another uses them first
 
 
-class Name(NamedTuple):
-    """A public function or class of the library."""
+class Method(NamedTuple):
+    """A public method of a class, or an attribute that it computes."""
 
+    name: str
+    signature: str
+    summary: str
+
+
+class Name(NamedTuple):
+    """A public function or class of the library; `full` has its module, `room` the folder of it."""
+
+    room: str
     full: str
     signature: str
     summary: str
     line: int
     chapter: Chapter | None
+    methods: list[Method]
+    example: str
+
+    def imported(self) -> str:
+        """The line that imports it."""
+        module, name = self.full.split(".")
+        return f"from {self.room}.{module} import {name}"
 
 
 class Module(NamedTuple):
-    """A module of the library, with its public names in the order of its text."""
+    """A module, with its public names in the order of its text."""
 
+    room: str
     name: str
     summary: str
     names: list[Name]
@@ -64,9 +92,9 @@ def read_chapter(path: Path) -> Chapter:
         text[cell["cell_type"]] += "".join(cell["source"]) + "\n"
     code = list(ast.walk(ast.parse(text["code"])))
     imported = {
-        alias.asname or alias.name: f"{node.module[4:]}.{alias.name}"
+        alias.asname or alias.name: f"{node.module.partition('.')[2]}.{alias.name}"
         for node in code
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("lib.")
+        if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] in ROOMS
         for alias in node.names
     }
     used = {imported[n.id] for n in code if isinstance(n, ast.Name) and n.id in imported}
@@ -104,6 +132,29 @@ def signature(node: ast.FunctionDef | ast.ClassDef, classes: dict[str, ast.Class
     return f"({', '.join(field for field in fields if 'ClassVar' not in field)})"
 
 
+def methods(node: ast.FunctionDef | ast.ClassDef) -> list[Method]:
+    """What a class offers beside its arguments, in the order of its text."""
+    found = {}
+    for part in node.body if isinstance(node, ast.ClassDef) else ():
+        if isinstance(part, ast.FunctionDef) and not part.name.startswith("_"):
+            said = {ast.unparse(decorator) for decorator in part.decorator_list}
+            if any(one.endswith(".setter") for one in said):
+                continue
+            taken = re.sub(r"^\((self|cls)(, )?", "(", signature(part, {}))
+            if said & {"property", "cached_property"}:
+                taken = taken.removeprefix("()")
+            found[part.name] = Method(part.name, taken, first_sentence(part))
+    return list(found.values())
+
+
+def read_examples(path: Path) -> dict[str, str]:
+    """The examples of a module by name: each stands below a line `# NAME`, as in a doctest."""
+    if not path.exists():
+        return {}
+    pieces = re.split(r"^# (\w+)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(pieces[1::2], map(str.strip, pieces[2::2]), strict=True))
+
+
 def builder(full: str, chapters: list[Chapter]) -> Chapter | None:
     """The chapter that builds a name; None if none uses or names it."""
     word = re.compile(rf"\b{full.split('.')[1]}\b")
@@ -115,24 +166,38 @@ def builder(full: str, chapters: list[Chapter]) -> Chapter | None:
     return next((chapter for rule in rules for chapter in chapters if rule(chapter)), None)
 
 
+def sources(book: Path) -> list[Path]:
+    """The files of the modules that the page lists."""
+    return [path for pattern in SOURCES for path in sorted(book.glob(pattern))]
+
+
 def read_library(book: Path) -> list[Module]:
-    """The modules in the folder `book`/lib, in the order in which the chapters build them."""
+    """The modules of the folder `book`, in the order in which the chapters build them."""
     chapters = [read_chapter(path) for path in sorted(book.glob("[0-9]*.ipynb"))]
     modules = []
-    for path in book.glob("lib/[!_]*.py"):
+    for path in sources(book):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         # The last definition of a name holds; overloads for the type checker stand before it.
         found = (n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef))
         defined = list({node.name: node for node in found}.values())
         classes = {node.name: node for node in defined if isinstance(node, ast.ClassDef)}
-        names = []
-        for node in defined:
-            if not node.name.startswith("_"):
-                full = f"{path.stem}.{node.name}"
-                chapter = builder(full, chapters)
-                arguments = signature(node, classes)
-                names.append(Name(full, arguments, first_sentence(node), node.lineno, chapter))
-        modules.append(Module(path.stem, first_sentence(tree), names))
+        room = path.parent.name
+        examples = read_examples(EXAMPLES / f"{room}.{path.stem}.txt")
+        names = [
+            Name(
+                room=room,
+                full=f"{path.stem}.{node.name}",
+                signature=signature(node, classes),
+                summary=first_sentence(node),
+                line=node.lineno,
+                chapter=builder(f"{path.stem}.{node.name}", chapters),
+                methods=methods(node),
+                example=examples.get(node.name, ""),
+            )
+            for node in defined
+            if not node.name.startswith("_")
+        ]
+        modules.append(Module(room, path.stem, first_sentence(tree), names))
     return sorted(modules, key=Module.place)
 
 
@@ -175,11 +240,48 @@ def item(name: Name, file: str) -> nodes.definition_list_item:
     links = nodes.paragraph(classes=["library-links"])
     for place in places:
         links += [nodes.Text(" · "), place] if len(links) else [place]
-    term = nodes.term("", "", nodes.literal(text=name.full.split(".")[1]), ids=[name.full])
-    arguments = re.sub(r"' ?([^']*)'", r'"\1"', name.signature)  # quoted as in the source
-    term += nodes.literal(text=arguments, classes=["library-signature"])
+    name_only = name.full.split(".")[1]
+    term = nodes.term("", "", nodes.literal(text=name_only), ids=[name.full])
+    term += arguments(name.signature)
     summary = nodes.paragraph("", "", *prose(name.summary))
-    return nodes.definition_list_item("", term, nodes.definition("", summary, links))
+    body = [summary, *method_list(name), example(name), links]
+    return nodes.definition_list_item("", term, nodes.definition("", *body))
+
+
+def arguments(text: str) -> nodes.literal:
+    """A signature, its strings quoted as in the source."""
+    quoted = re.sub(r"' ?([^']*)'", r'"\1"', text)
+    return nodes.literal(text=quoted, classes=["library-signature"])
+
+
+def method_list(name: Name) -> list[nodes.Node]:
+    """The methods of a class, one to an item; nothing if there are none."""
+    items = []
+    for method in name.methods:
+        said = nodes.paragraph("", "", nodes.literal(text=f".{method.name}"))
+        if method.signature:
+            said += arguments(method.signature)
+        if method.summary:
+            said += [nodes.Text(" "), *prose(method.summary)]
+        items.append(nodes.list_item("", said))
+    return [nodes.bullet_list("", *items, classes=["library-methods"])] if items else []
+
+
+def example(name: Name) -> nodes.Node:
+    """The import line and the example with its output; a long one is folded below the line."""
+    start = f">>> {name.imported()}"
+    if not name.example:
+        return session(start)
+    if name.example.count("\n") < LONG:
+        return session(f"{start}\n{name.example}")
+    fold = questions.part(
+        "details", questions.line("summary", nodes.Text("Example")), session(name.example)
+    )
+    return questions.part("div", session(start), fold, classes=("library-example",))
+
+
+def session(text: str) -> nodes.literal_block:
+    return nodes.literal_block(text, text, language="pycon")
 
 
 class Library(SphinxDirective):
@@ -189,16 +291,19 @@ class Library(SphinxDirective):
         book = Path(self.env.doc2path(self.env.docname)).parent
         chapters = sorted(book.glob("[0-9]*.ipynb"))
         words = (words_file(folder_of(path)) for path in chapters)
-        for path in (*book.glob("lib/*.py"), *chapters, *words):
+        for path in (*sources(book), *EXAMPLES.glob("*.txt"), *chapters, *words):
             self.env.note_dependency(str(path))
         theme = self.config.html_theme_options
-        lib = f"{theme['repository_url']}/blob/{theme['repository_branch']}/book/lib"
+        files = f"{theme['repository_url']}/blob/{theme['repository_branch']}/book"
         sections = []
         for module in read_library(book):
-            title = nodes.title("", "", nodes.literal(text=f"lib.{module.name}"))
+            full = f"{module.room}.{module.name}"
+            title = nodes.title("", "", nodes.literal(text=full))
             summary = nodes.paragraph("", "", *prose(module.summary))
-            items = (item(name, f"{lib}/{module.name}.py") for name in module.names)
-            names = nodes.definition_list("", *items, classes=["library"])
-            identifier = f"lib-{module.name.replace('_', '-')}"
+            file = f"{files}/{module.room}/{module.name}.py"
+            names = nodes.definition_list(
+                "", *(item(name, file) for name in module.names), classes=["library"]
+            )
+            identifier = full.replace(".", "-").replace("_", "-")
             sections.append(nodes.section("", title, summary, names, ids=[identifier]))
         return sections

@@ -6,6 +6,7 @@ that of the scores whatever the sizes, and float16 is enough.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +58,8 @@ def weights_are_shares(subject: LayerSubject) -> Found:
     mask = torch.rand(2, 5, 7, generator=torch.Generator().manual_seed(0)) < 0.6
     mask[..., 0], mask[0, 2] = True, False
     x, memory = normal(2, 5, 24), normal(2, 7, 24)
-    weights = subject.layer().attention_weights(x, memory, mask=mask)
+    layer: Any = subject.layer()
+    weights = layer.attention_weights(x, memory, mask=mask)
     if tuple(weights.shape) != (2, 3, 5, 7):
         return False, math.inf, f"expected a map (2, 3, 5, 7), got {tuple(weights.shape)}"
     open_rows = mask.any(-1)[:, None].expand(2, 3, 5)
@@ -78,7 +80,7 @@ def spread_is_constant(subject: LayerSubject) -> Found:
     """
     spreads = []
     for d_in, n_heads in SPREADS:
-        layer = subject.layer(d_in, n_heads, d_in)
+        layer: Any = subject.layer(d_in, n_heads, d_in)
         weights = layer.attention_weights(normal(3, 40, d_in))
         spreads.append(weights.log().std(-1).mean().item())
     ratio = max(spreads) / min(spreads)

@@ -7,10 +7,10 @@ from chapters.attention_seq2seq.experiments import attention_seeds, captioner_se
 from chapters.attention_seq2seq.experiments.attention_seeds import BothWays, look_at
 from chapters.attention_seq2seq.interventions import WithMask
 from chapters.attention_seq2seq.pictures import digit_images, make_strips
-from chapters.seq2seq.experiments import bottleneck
 from checks.sequences import check_sequence_model
 from lib.data import Pair, Vocabulary
 from lib.seq2seq import AttentionSeq2Seq, real_positions
+from tasks.lists import Sets
 
 
 def test_both_ways_is_a_sequence_model():
@@ -35,7 +35,8 @@ def test_each_key_of_both_ways_depends_on_the_whole_source():
 def test_a_hidden_column_gets_no_weight():
     pairs = [Pair(("two", "euros"), ("deux", "euros")), Pair(("six",), ("six",))]
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
-    sets = type("Sets", (), {"vocabularies": [Vocabulary.from_sentences(side) for side in sides]})
+    sets = Sets.__new__(Sets)  # the sentences alone: those of the task take a while
+    sets.vocabularies = [Vocabulary.from_sentences(side) for side in sides]
     model = AttentionSeq2Seq(*map(len, sets.vocabularies), 5, 7)
     with torch.no_grad():
         model.decoder.output.bias[sets.vocabularies[1].encode(["deux"])] = 9.0  # it writes deux
@@ -44,19 +45,6 @@ def test_a_hidden_column_gets_no_weight():
     assert look_at(model, pairs[:1], sets, "deux", "euros")[0, 0] > 0
     assert look_at(hidden, pairs[:1], sets, "deux", "euros")[0, 0] == 0
     assert look_at(model, pairs[:1], sets, "six", "two").tolist() == [[0, 0]], "never written"
-
-
-def test_lists_read_as_those_of_the_task():
-    items = [Pair(("two", "euros"), ("deux", "euros")), Pair(("six", "days"), ("six", "jours"))]
-    assert bottleneck.listed(items[:1]) == items[0]
-    both = bottleneck.listed(items)
-    assert both.source == ("two", "euros", "and", "six", "days")
-    assert both.target == ("deux", "euros", "et", "six", "jours")
-    three = bottleneck.listed([*items, items[0]])
-    assert " ".join(three.source) == "two euros , six days , and two euros"
-    assert " ".join(three.target) == "deux euros , six jours et deux euros"
-    lengths = [bottleneck.bin_of(Pair(("x",) * n, ())) for n in (1, 5, 6, 25, 26, 35, 36, 60)]
-    assert lengths == [0, 0, 1, 4, 5, 5, 6, 7]
 
 
 def test_given_weights_lie_on_the_digit_of_each_word():

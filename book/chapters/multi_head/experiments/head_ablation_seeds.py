@@ -23,7 +23,6 @@ from lib.training import cosine, train
 from lib.transformer import Config, Transformer
 from measure.experiments import Run, command_line, grid
 from tasks.translation import translation_pairs
-from train.checkpoints import load_published
 
 STEPS, LR, BATCH_SIZE = 2000, 4e-3, 32  # as scripts/make_checkpoint.py trains
 
@@ -31,8 +30,8 @@ STEPS, LR, BATCH_SIZE = 2000, 4e-3, 32  # as scripts/make_checkpoint.py trains
 @cache
 def data() -> tuple[list[Pair], list[Vocabulary], Batch, Batch]:
     """Training sentences, vocabularies; the held-out sentences and those for means, as batches."""
-    _, *vocabs = load_published()
     training, test = translation_pairs()
+    vocabs = [Vocabulary.from_sentences(pair[side] for pair in training) for side in (0, 1)]
     return training, vocabs, make_batch(test, *vocabs), make_batch(training[:FOR_MEANS], *vocabs)
 
 

@@ -22,7 +22,6 @@ from lib.training import cosine, train
 from lib.transformer import Config, Transformer
 from measure.experiments import Run, command_line, grid
 from tasks.translation import translation_pairs
-from train.checkpoints import load_published
 
 HEADS = (1, 4)
 STEPS, LR, BATCH_SIZE, WARMUP = 800, 4e-3, 32, 50
@@ -30,9 +29,9 @@ STEPS, LR, BATCH_SIZE, WARMUP = 800, 4e-3, 32, 50
 
 @cache
 def data() -> tuple[list[Pair], list[Vocabulary], Batch]:
-    """Training sentences, the published vocabularies, and the held-out sentences as one batch."""
-    _, *vocabs = load_published()
+    """Training sentences, their vocabularies, and the held-out sentences as one batch."""
     training, test = translation_pairs()
+    vocabs = [Vocabulary.from_sentences(pair[side] for pair in training) for side in (0, 1)]
     return training, vocabs, make_batch(test, *vocabs)
 
 

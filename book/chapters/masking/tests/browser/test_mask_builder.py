@@ -34,9 +34,9 @@ STARTS = {
 
 def cells(page, which: int) -> list[list[str]]:
     """What a screen reader hears of each cell: 0 the mask, 1 the Jacobian."""
-    rows = page.locator(".bw-cells").nth(which).locator("tbody tr").all()
-    words = "(all) => all.map((td) => td.ariaLabel ?? td.querySelector('.bw-hidden').textContent)"
-    return [row.locator("td").evaluate_all(words) for row in rows]
+    words = """(rows) => rows.map((row) => [...row.querySelectorAll("td")].map((td) =>
+      td.ariaLabel ?? td.querySelector(".bw-hidden").textContent))"""
+    return page.locator(".bw-cells").nth(which).locator("tbody tr").evaluate_all(words)
 
 
 def mask_of(page) -> list[list[bool]]:

@@ -24,8 +24,11 @@ WORDS = {
 
 def numbers(page, caption: str) -> torch.Tensor:
     """A map as shown: two digits; NaN where it is masked."""
-    rows = page.locator(f"table:has(caption:text-is('{caption}')) tbody tr").all()
-    texts = [[cell.inner_text().strip() for cell in row.locator("td").all()] for row in rows]
+    rows = page.locator(f"table:has(caption:text-is('{caption}')) tbody tr")
+    texts = rows.evaluate_all(
+        "(rows) => rows.map((row) =>"
+        "  [...row.querySelectorAll('td')].map((td) => td.innerText.trim()))"
+    )
     return torch.tensor([[math.nan if t == "masked" else float(t) for t in row] for row in texts])
 
 
