@@ -9,10 +9,10 @@ Each of these sub-layers stands in a `Residual`, which adds its output to its in
 At the end stand the models with one stack: `LanguageModel` and `OneStack`.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -49,6 +49,9 @@ class Config:
                   as source embedding; False gives each its own matrix
     max_length    the most positions that "learned" has; the others have no limit
 
+    A model asks its configuration for its parts. A subclass whose make_attention, for one, makes
+    another layer changes every model that takes a configuration.
+
     Errors: ValueError that names the field, what was expected and what came.
     Source: Attention Is All You Need, table 3.
     """
@@ -66,50 +69,77 @@ class Config:
     tied: bool = True
     max_length: int = 512
 
+    CHOICES: ClassVar[dict[str, Collection[str]]] = {
+        "norm": PLACEMENTS,
+        "positions": SCHEMES,
+        "activation": ACTIVATIONS,
+    }
+
     def __post_init__(self) -> None:
-        sizes = ("source_vocab", "d_model", "n_heads", "d_ff", "n_layers", "max_length")
-        for name in sizes if self.target_vocab is None else (*sizes, "target_vocab"):
-            size = getattr(self, name)
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise ValueError(f"expected {name} to be a whole number above 0, got {size!r}")
-        choices = (("norm", PLACEMENTS), ("positions", SCHEMES), ("activation", ACTIVATIONS))
-        for name, allowed in choices:
-            choice = getattr(self, name)
-            if choice not in tuple(allowed):
-                raise ValueError(f"expected {name} out of {', '.join(allowed)}, got {choice!r}")
-        if not isinstance(self.tied, bool):
-            raise ValueError(f"expected tied to be True or False, got {self.tied!r}")
+        for field in fields(self):  # those of a subclass too
+            name, value = field.name, getattr(self, field.name)
+            size = field.type is int or (field.type == int | None and value is not None)
+            if size and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise ValueError(f"expected {name} to be a whole number above 0, got {value!r}")
+            if field.type is bool and not isinstance(value, bool):
+                raise ValueError(f"expected {name} to be True or False, got {value!r}")
+            if name in self.CHOICES and value not in tuple(self.CHOICES[name]):
+                allowed = ", ".join(self.CHOICES[name])
+                raise ValueError(f"expected {name} out of {allowed}, got {value!r}")
         if not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
             raise ValueError(f"expected a dropout of at least 0 and below 1, got {self.dropout!r}")
-        if self.d_model % self.n_heads:
+        d_k = self.d_k  # an error unless the heads divide d_model
+        if self.positions == "rotary" and d_k % 2:
             raise ValueError(
-                f"expected d_model to be a multiple of n_heads, got d_model={self.d_model} and "
-                f"n_heads={self.n_heads}; change one of them"
-            )
-        if self.positions == "rotary" and self.d_k % 2:
-            raise ValueError(
-                f"expected an even d_k = d_model / n_heads for rotary positions, got {self.d_k}; "
-                "change d_model or n_heads, or choose another scheme"
+                f"expected an even d_k for rotary positions, got {d_k}; change it "
+                "(d_model / n_heads unless given), or choose another scheme"
             )
 
     @property
     def d_k(self) -> int:
         """Dimension of one head's queries, keys and values."""
+        if self.d_model % self.n_heads:
+            raise ValueError(
+                f"expected d_model to be a multiple of n_heads, got d_model={self.d_model} and "
+                f"n_heads={self.n_heads}; change one of them"
+            )
         return self.d_model // self.n_heads
+
+    def make_positions(self) -> Positions:
+        """Make the scheme that a stack's layers share."""
+        sizes = (self.d_model, self.n_heads)
+        return make_positions(self.positions, *sizes, max_length=self.max_length)
+
+    def make_norm(self) -> nn.Module:
+        """Make the norm of a `Residual`, or the one at the end of a stack."""
+        return LayerNorm(self.d_model)
+
+    def make_attention(self, positions: Positions | None = None) -> MultiHeadAttention:
+        """Make an attention layer; positions, a scheme that works inside it."""
+        return MultiHeadAttention(self.d_model, self.n_heads, positions=positions)
+
+    def make_feed_forward(self) -> nn.Module:
+        """Make what follows attention in a layer: it works on each position by itself."""
+        return FeedForward(self.d_model, self.d_ff, self.activation)
 
 
 def _residual(sublayer: nn.Module, config: Config) -> Residual:
-    return Residual(sublayer, config.d_model, norm=config.norm, dropout=config.dropout)
+    return Residual(
+        sublayer,
+        config.d_model,
+        norm=config.norm,
+        dropout=config.dropout,
+        norm_layer=lambda d_model: config.make_norm(),
+    )
 
 
 def _attention(config: Config, positions: Positions | None = None) -> Residual:
     inside = positions if positions is not None and positions.in_attention else None
-    layer = MultiHeadAttention(config.d_model, config.n_heads, positions=inside)
-    return _residual(layer, config)
+    return _residual(config.make_attention(inside), config)
 
 
 def _feed_forward(config: Config) -> Residual:
-    return _residual(FeedForward(config.d_model, config.d_ff, config.activation), config)
+    return _residual(config.make_feed_forward(), config)
 
 
 class EncoderLayer(nn.Module):
@@ -188,14 +218,13 @@ class _Stack(nn.Module):
 
     def __init__(self, config: Config, make_layer: Callable[[Config, Positions], nn.Module]):
         super().__init__()
-        sizes = (config.d_model, config.n_heads)
-        self.positions = make_positions(config.positions, *sizes, max_length=config.max_length)
+        self.positions = config.make_positions()
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(
             make_layer(config, self.positions) for _ in range(config.n_layers)
         )
         # Pre-norm leaves the sum of all layers as it is: it is normalised once, at the end.
-        self.norm = LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        self.norm = config.make_norm() if config.norm == "pre" else nn.Identity()
 
 
 class Encoder(_Stack):
@@ -235,6 +264,12 @@ class Decoder(_Stack):
         """Make an empty cache for each layer."""
         return [LayerCache(KeyValueCache(), KeyValueCache(grows=False)) for _ in self.layers]
 
+    def _causal_mask(
+        self, time: int, before: int, device: torch.device
+    ) -> Bool[Tensor, "time key"]:
+        """Who may attend to whom, of `time` new positions and `before` that the caches hold."""
+        return causal_mask(time, before + time, device=device)
+
     def forward(
         self,
         x: Float[Tensor, "batch time d_model"],
@@ -246,7 +281,7 @@ class Decoder(_Stack):
         before = caches[0].own.length if caches else 0
         x = self.dropout(self.positions.add(x, before))
         # The newest position alone may see all others: one step of decoding needs no mask.
-        mask = causal_mask(time, before + time, device=x.device) if time > 1 else None
+        mask = self._causal_mask(time, before, x.device) if time > 1 else None
         given: Sequence[LayerCache | None] = caches or [None] * len(self.layers)
         for layer, cache in zip(self.layers, given, strict=True):
             x = layer(x, memory, mask=mask, memory_mask=memory_mask, cache=cache)
@@ -385,8 +420,11 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = _embedding(config.source_vocab, config)
-        self.decoder = Decoder(config, cross_attention=False)
+        self.decoder = self._make_decoder()
         self.projection = _projection(self.embedding, config)
+
+    def _make_decoder(self) -> Decoder:
+        return Decoder(self.config, cross_attention=False)
 
     def forward(
         self, tokens: Int[Tensor, "batch time"], caches: list[LayerCache] | None = None

@@ -117,11 +117,13 @@ def restricted_cost(n: int, d: int, radius: int, *, projections: bool = False) -
 class Decoder(Protocol):
     """The sizes and choices of a decoder, by the names of the papers.
 
-    kv_heads, head_dim   heads of keys and values, and the dimension of one head
-    activation           "swiglu" has a third matrix; norm "layer" has two vectors, others one
-    window               positions that a query attends to, itself included; None means all
-    n_experts            feed-forward networks of a layer, of which a token passes n_active;
-                         None means one network and no router
+    kv_heads, d_k   heads of keys and values, and the dimension of one head
+    norm            "pre" has one more behind the last layer than "post"
+    norm_layer      "layer" has two vectors, others one
+    activation      "swiglu" has a third matrix
+    window          positions that a query attends to, itself included; None means all
+    n_experts       feed-forward networks of a layer, of which a token passes n_active; None means
+                    one network and no router
     """
 
     @property
@@ -135,11 +137,13 @@ class Decoder(Protocol):
     @property
     def kv_heads(self) -> int: ...
     @property
-    def head_dim(self) -> int: ...
+    def d_k(self) -> int: ...
     @property
     def d_ff(self) -> int: ...
     @property
     def norm(self) -> str: ...
+    @property
+    def norm_layer(self) -> str: ...
     @property
     def activation(self) -> str: ...
     @property
@@ -164,7 +168,7 @@ class Parameters(NamedTuple):
     attention     the four projections, in all layers
     feed_forward  the feed-forward networks, in all layers
     router        the matrices that choose experts
-    norms         two in each layer, and the last one
+    norms         two in each layer, and with pre-norm the last one
     projection    the output projection; 0 where it is the embedding's matrix
     """
 
@@ -216,14 +220,15 @@ def parameters_of(config: Decoder, *, active: bool = False) -> Parameters:
     networks = config.n_experts or 1
     if active and config.n_experts is not None:
         networks = config.n_active
-    norm = 2 * d if config.norm == "layer" else d
+    norm = 2 * d if config.norm_layer == "layer" else d
+    norms = 2 * layers + (config.norm == "pre")
     return Parameters(
         embedding=config.vocab * d,
         positions=config.max_length * d if config.positions == "learned" else 0,
         attention=layers * (_projections(config) + _projection_biases(config)),
         feed_forward=layers * networks * (matrices + biases),
         router=layers * d * (config.n_experts or 0),
-        norms=(2 * layers + 1) * norm,
+        norms=norms * norm,
         projection=0 if config.tied else config.vocab * d,
     )
 
@@ -240,7 +245,7 @@ def cache_bytes(config: Decoder, context: int, *, bytes_per_number: int = 2) -> 
     Source: Shazeer 2019; Ainslie et al. 2023; Jiang et al. 2023, section 2.
     """
     _require_whole(context=context, bytes_per_number=bytes_per_number)
-    numbers = 2 * config.n_layers * config.kv_heads * config.head_dim  # of one position
+    numbers = 2 * config.n_layers * config.kv_heads * config.d_k  # of one position
     return numbers * _keys(config, context) * bytes_per_number
 
 
@@ -260,7 +265,7 @@ def flops_of(config: Decoder, context: int) -> Flops:
     keys = _keys(config, context)
     return Flops(
         projections=2 * layers * _projections(config),
-        attention=2 * layers * 2 * keys * config.n_heads * config.head_dim,
+        attention=2 * layers * 2 * keys * config.n_heads * config.d_k,
         feed_forward=2 * layers * networks * matrices * d * config.d_ff,
         router=2 * layers * d * (config.n_experts or 0),
         logits=2 * config.vocab * d,
@@ -269,11 +274,11 @@ def flops_of(config: Decoder, context: int) -> Flops:
 
 def _projections(config: Decoder) -> int:
     """Entries of the four matrices of one attention layer."""
-    return 2 * config.d_model * config.head_dim * (config.n_heads + config.kv_heads)
+    return 2 * config.d_model * config.d_k * (config.n_heads + config.kv_heads)
 
 
 def _projection_biases(config: Decoder) -> int:
-    side_by_side = config.head_dim * (config.n_heads + 2 * config.kv_heads)
+    side_by_side = config.d_k * (config.n_heads + 2 * config.kv_heads)
     return side_by_side + config.d_model if config.bias else 0
 
 

@@ -303,6 +303,29 @@ def test_what_an_ended_sentence_gets_is_read_by_nobody(way):
     assert tokens[1, 0] == EOS
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_whatever_the_source_is_made_of_the_first_token_is_a_number(way):
+    """Pictures are real numbers, and an embedding takes integers alone."""
+
+    class Describes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.fed = nn.Embedding(TARGET_VOCAB, TARGET_VOCAB), []
+
+        def start(self, source, source_lengths):
+            return source.mean(dim=(1, 2, 3))
+
+        def step(self, token, state):
+            self.fed.append(token)
+            return self.embedding(token) + state[:, None], None, state
+
+    model, pictures = Describes(), torch.rand(2, 1, 5, 7)
+    with unchecked():  # the signatures promise less: sources of tokens
+        way(model, pictures, torch.tensor([7, 7]), 3)
+    assert not model.fed[0].is_floating_point()
+    assert set(model.fed[0].tolist()) == {BOS}
+
+
 def test_a_temperature_that_overflows_is_named():
     with pytest.raises(ValueError, match="and at the temperature if it is near 0"):
         sample(Says([1.0, 2, 3, 4, 5]), SOURCE, LENGTHS, 7, temperature=1e-44)

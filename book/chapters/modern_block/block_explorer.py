@@ -32,7 +32,7 @@ def choices_of(model: str) -> dict[str, Any]:
     """The choices of a published model, under the names of the explorer's traits."""
     config = PUBLISHED[model].config
     return {
-        "norm": config.norm,
+        "norm": config.norm_layer,
         "activation": config.activation,
         "positions": config.positions,
         "kv_heads": "all" if config.kv_heads == config.n_heads else "groups",
@@ -151,7 +151,7 @@ def _config(model: str, choices: dict[str, Any]) -> BlockConfig:
     shared = {"all": sizes.n_heads, "groups": groups_of(sizes.n_heads), "one": 1}
     return replace(
         sizes,
-        norm=choices["norm"],
+        norm_layer=choices["norm"],
         activation=choices["activation"],
         positions=choices["positions"],
         n_kv_heads=shared[choices["kv_heads"]],

@@ -35,7 +35,7 @@ class MixtureOfExperts(nn.Module):
         bias: bool = False,
     ):
         super().__init__()
-        _require_choice(n_active, n_experts)
+        require_choice(n_active, n_experts)
         self.n_active = n_active
         self.router = nn.Linear(d_model, n_experts, bias=False)
         self.experts = nn.ModuleList(
@@ -112,7 +112,7 @@ def load_balancing_loss(
         is that of Mixtral's published code.
     """
     n_experts = logits.shape[-1]
-    _require_choice(n_active, n_experts)
+    require_choice(n_active, n_experts)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).reshape(-1, n_experts)
     chosen = logits.topk(n_active, dim=-1).indices  # (tokens, n_active)
     counts = torch.bincount(chosen.flatten(), minlength=n_experts)  # (n_experts)
@@ -121,7 +121,7 @@ def load_balancing_loss(
     return n_experts * (fraction * probability).sum()
 
 
-def _require_choice(n_active: int, n_experts: int) -> None:
+def require_choice(n_active: int, n_experts: int) -> None:
     if not 1 <= n_active <= n_experts:
         raise ValueError(
             f"expected n_active from 1 to n_experts, got n_active={n_active} and "

@@ -30,12 +30,12 @@ def logit_lens(
     def after(layer: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
         stream.append(output)
 
-    hooks = [model.layers[0].register_forward_pre_hook(before)]
-    hooks += [layer.register_forward_hook(after) for layer in model.layers]
+    hooks = [model.decoder.layers[0].register_forward_pre_hook(before)]
+    hooks += [layer.register_forward_hook(after) for layer in model.decoder.layers]
     try:
         with in_mode(model, training=False):
             model(tokens)
     finally:
         for hook in hooks:
             hook.remove()
-    return torch.stack([model.projection(model.norm(x)) for x in stream])
+    return torch.stack([model.projection(model.decoder.norm(x)) for x in stream])

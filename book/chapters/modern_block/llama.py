@@ -44,11 +44,14 @@ def llama_names(config: BlockConfig) -> dict[str, str]:
 
     Source: Touvron et al. 2023 and Jiang et al. 2024, as stored by Hugging Face.
     """
-    names = {"embedding.weight": "model.embed_tokens.weight", "norm.gain": "model.norm.weight"}
+    names = {
+        "embedding.weight": "model.embed_tokens.weight",
+        "decoder.norm.gain": "model.norm.weight",
+    }
     if not config.tied:
         names["projection.weight"] = "lm_head.weight"
     for i in range(config.n_layers):
-        ours, theirs = f"layers.{i}", f"model.layers.{i}"
+        ours, theirs = f"decoder.layers.{i}", f"model.layers.{i}"
         attention, feed = f"{ours}.self_attention", f"{ours}.feed_forward"
         names[f"{attention}.norm.gain"] = f"{theirs}.input_layernorm.weight"
         names[f"{feed}.norm.gain"] = f"{theirs}.post_attention_layernorm.weight"
@@ -103,7 +106,7 @@ def load_llama(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Mod
     state = {name: weights[theirs] for name, theirs in names.items()}
     for name in state:
         if name.endswith(TURNED):
-            state[name] = halves_to_pairs(state[name], config.head_dim)
+            state[name] = halves_to_pairs(state[name], config.d_k)
     return filled(ModernDecoder(config).to(dtype), state, tied=config.tied)
 
 
@@ -116,14 +119,15 @@ def save_llama(model: ModernDecoder, folder: str | Path) -> None:
     Source: Touvron et al. 2023 (LLaMA); Jiang et al. 2024 (Mixtral).
     """
     config, folder = model.config, Path(folder)
-    settings = _settings(config) | {"dtype": str(model.norm.gain.dtype).removeprefix("torch.")}
+    dtype = str(model.embedding.weight.dtype).removeprefix("torch.")
+    settings = _settings(config) | {"dtype": dtype}
     from safetensors.torch import save_file  # only who saves weights needs safetensors
 
     state, weights = model.state_dict(), {}
     for name, theirs in llama_names(config).items():
         weight = state[name]
         if name.endswith(TURNED):
-            weight = pairs_to_halves(weight, config.head_dim)
+            weight = pairs_to_halves(weight, config.d_k)
         weights[theirs] = weight.contiguous()
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / WEIGHTS, lambda part: save_file(weights, str(part), {"format": "pt"}))
@@ -163,12 +167,12 @@ def _config_of(found: dict[str, Any], folder: str | Path) -> BlockConfig:
             f"{config_file(folder)}: expected tie_word_embeddings true or false, got {tied!r}"
         )
     return today(
-        vocab=size_of(given, "vocab_size", folder),
+        size_of(given, "vocab_size", folder),
         d_model=size_of(given, "hidden_size", folder),
         n_layers=size_of(given, "num_hidden_layers", folder),
         n_heads=n_heads,
         n_kv_heads=optional_size("num_key_value_heads"),
-        d_k=optional_size("head_dim"),
+        head_dim=optional_size("head_dim"),
         d_ff=size_of(given, "intermediate_size", folder),
         norm_eps=number_of(given, "rms_norm_eps", 1e-5 if moe else 1e-6, folder),
         rope_base=_rope_base(given, 1e6 if moe else 1e4, folder),
@@ -203,8 +207,8 @@ def _rope_base(found: dict[str, Any], usual: float, folder: str | Path) -> float
 
 def _settings(config: BlockConfig) -> dict[str, Any]:
     """What config.json says of the model, or a ValueError if neither design can hold it."""
-    wanted = {"norm": "rms", "activation": "swiglu", "positions": "rotary", "bias": False}
-    for name, value in (wanted | {"scaled_embedding": False}).items():
+    wanted = {"norm": "pre", "norm_layer": "rms", "activation": "swiglu", "positions": "rotary"}
+    for name, value in (wanted | {"bias": False, "scaled_embedding": False}).items():
         if (got := getattr(config, name)) != value:
             raise ValueError(
                 f"expected a model with {name}={value!r}, got {got!r}; LLaMA's and Mixtral's files "
@@ -231,7 +235,7 @@ def _settings(config: BlockConfig) -> dict[str, Any]:
         "num_hidden_layers": config.n_layers,
         "num_attention_heads": config.n_heads,
         "num_key_value_heads": config.kv_heads,
-        "head_dim": config.head_dim,
+        "head_dim": config.d_k,
         "hidden_act": "silu",
         "max_position_embeddings": config.max_length,
         "rms_norm_eps": config.norm_eps,

@@ -39,7 +39,7 @@ class Step(NamedTuple):
 # The first six follow one another and end at `today`; each of the others starts from one of them.
 WAY: tuple[Step, ...] = (
     Step("2017", {}),
-    Step("RMSNorm", {"norm": "rms"}, "2017"),
+    Step("RMSNorm", {"norm_layer": "rms"}, "2017"),
     Step("no biases", {"bias": False}, "RMSNorm"),
     Step("SwiGLU", {"activation": "swiglu", "d_ff": 171}, "no biases"),
     Step("rotary", {"positions": "rotary"}, "SwiGLU"),
@@ -52,7 +52,7 @@ WAY: tuple[Step, ...] = (
 )
 # Today's block without one of its changes: does a change count for less in another order?
 BACK: tuple[Step, ...] = (
-    Step("LayerNorm", {"norm": "layer"}, "untied"),
+    Step("LayerNorm", {"norm_layer": "layer"}, "untied"),
     Step("biases", {"bias": True}, "untied"),
     Step("ReLU", {"activation": "relu", "d_ff": 256}, "untied"),
     Step("sinusoids", {"positions": "sinusoidal"}, "untied"),

@@ -50,7 +50,7 @@ def parameters(model: torch.nn.Module) -> int:
 def active_parameters(model: ModernDecoder) -> int:
     """Those that one token passes: of each layer's experts, only the chosen ones."""
     idle = 0
-    for layer in model.layers:
+    for layer in model.decoder.layers:
         experts = getattr(layer.feed_forward.sublayer, "experts", ())
         idle += sum(parameters(one) for one in list(experts)[model.config.n_active :])
     return parameters(model) - idle
@@ -61,7 +61,7 @@ def cache_bytes(model: ModernDecoder, n_tokens: int) -> int:
     state = model.start()
     for token in torch.randint(4, model.config.vocab, (n_tokens, 1)):
         _, _, state = model.step(token, state)
-    return sum(part[0, :, : cache.length].nbytes for cache in state for part in cache.read())
+    return sum(part[0, :, : own.length].nbytes for own, _ in state for part in own.read())
 
 
 def time_ratios(names: list[str], vocab: int, rounds: int = 15) -> dict[str, float]:

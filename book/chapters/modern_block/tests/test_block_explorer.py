@@ -62,7 +62,7 @@ def test_the_choices_of_2017_are_those_of_the_defaults(name):
 def test_each_choice_changes_its_field():
     base = BlockExplorer("LLaMA 7B").config()
     for change, fields in (
-        ({"norm": "layer"}, {"norm": "layer"}),
+        ({"norm": "layer"}, {"norm_layer": "layer"}),
         ({"activation": "relu"}, {"activation": "relu"}),
         ({"positions": "learned"}, {"positions": "learned"}),
         ({"kv_heads": "groups"}, {"n_kv_heads": 8}),

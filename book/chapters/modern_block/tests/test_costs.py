@@ -14,21 +14,27 @@ from measure.observed import count_flops
 from tests.helpers import unchecked
 
 CHOICES = {
-    "norm": ("layer", "rms"),
+    "norm": ("pre", "post"),
+    "norm_layer": ("layer", "rms"),
     "activation": ("relu", "gelu", "swiglu"),
     "positions": ("none", "sinusoidal", "learned", "rotary"),
     "bias": (False, True),
     "tied": (False, True),
     "window": (None, 1, 5, 100),
     "experts": ({}, {"n_experts": 5, "n_active": 1}, {"n_experts": 3, "n_active": 3}),
-    "heads": ({}, {"n_kv_heads": 1}, {"n_kv_heads": 2, "d_k": 14}, {"n_kv_heads": 3, "d_k": 2}),
+    "heads": (
+        {},
+        {"n_kv_heads": 1},
+        {"n_kv_heads": 2, "head_dim": 14},
+        {"n_kv_heads": 3, "head_dim": 2},
+    ),
 }
 
 
 def configs():
-    """Every 73rd of all combinations: few, and yet all pairs of choices are among them."""
+    """Every 149th of all combinations: few, and yet all pairs of choices are among them."""
     found = []
-    for values in list(itertools.product(*CHOICES.values()))[::73]:
+    for values in list(itertools.product(*CHOICES.values()))[::149]:
         fields = dict(zip(CHOICES, values, strict=True))
         fields |= fields.pop("experts") | fields.pop("heads")
         sizes = {"d_model": 24, "n_layers": len(found) % 3 + 1, "n_heads": 6, "d_ff": 37}
@@ -48,7 +54,17 @@ def all_of(model: torch.nn.Module, *kinds: type) -> list:
 
 
 def test_the_configurations_meet_all_pairs_of_choices():
-    names = ("norm", "activation", "positions", "bias", "tied", "window", "n_experts", "kv_heads")
+    names = (
+        "norm",
+        "norm_layer",
+        "activation",
+        "positions",
+        "bias",
+        "tied",
+        "window",
+        "n_experts",
+        "kv_heads",
+    )
     for a, b in itertools.combinations(names, 2):
         values = [{getattr(c, name) for c in CONFIGS} for name in (a, b)]
         met = {(getattr(c, a), getattr(c, b)) for c in CONFIGS}
@@ -60,7 +76,7 @@ def test_parameters_by_part_are_those_of_the_model(config):
     model, parts = ModernDecoder(config), parameters_of(config)
     assert parts.total == size(model)
     assert parts.embedding == size(model.embedding)
-    assert parts.positions == size(model.positions)
+    assert parts.positions == size(model.decoder.positions)
     assert parts.attention == size(*all_of(model, MultiHeadAttention))
     assert parts.feed_forward == size(*all_of(model, FeedForward))
     assert parts.router == size(*(m.router for m in all_of(model, MixtureOfExperts)))
@@ -98,7 +114,7 @@ def test_cache_bytes_are_those_that_the_last_token_attends_to(config, context, m
     model = ModernDecoder(config)
     state = decode(model, context - 1)
     used = []
-    for cache in state:
+    for cache, _ in state:
         append = cache.append
 
         def kept(key, value, append=append):
@@ -117,7 +133,7 @@ def test_cache_bytes_are_those_that_the_last_token_attends_to(config, context, m
 @pytest.mark.parametrize("config", CONFIGS[1::7])
 def test_cache_bytes_are_those_of_the_caches_after_decoding(config, context):
     state = decode(ModernDecoder(config), context)
-    held = sum(x.nbytes for cache in state for x in cache_tensors(cache))
+    held = sum(x.nbytes for cache, _ in state for x in cache_tensors(cache))
     after = context if config.window is None else min(context, config.window - 1)
     whole = cache_bytes(config, context, bytes_per_number=4)
     assert held == (whole * after // min(context, config.window or context))
@@ -144,7 +160,7 @@ def test_flops_by_part_are_those_of_the_parts(config):
     x = torch.zeros(1, 1, config.d_model)
     attention = sum(count_flops(m, x) for m in all_of(model, MultiHeadAttention))
     assert flops.projections + flops.attention == attention
-    assert flops.attention == 4 * config.n_layers * config.n_heads * config.head_dim
+    assert flops.attention == 4 * config.n_layers * config.n_heads * config.d_k
     mixtures = all_of(model, MixtureOfExperts)
     networks = mixtures or all_of(model, FeedForward)
     assert flops.feed_forward + flops.router == sum(count_flops(m, x) for m in networks)

@@ -14,7 +14,7 @@ from chapters.modern_block.decoder import (
 )
 from chapters.modern_block.experts import MixtureOfExperts
 from lib.attention import MultiHeadAttention, attention_maps
-from lib.data import BOS, EOS, PAD
+from lib.data import BOS, EOS
 from lib.decoding import beam_search, decode, greedy, sample
 from lib.layers import FeedForward, LayerNorm, RMSNorm
 from lib.transformer import Config, LanguageModel
@@ -23,11 +23,12 @@ from tests.helpers import assert_close, unchecked
 SMALL = {"d_model": 24, "n_layers": 3, "n_heads": 6, "d_ff": 37}
 KINDS = {
     "paper": paper_2017(29, **SMALL),
-    "today": today(29, **SMALL, n_kv_heads=2, d_k=10),
+    "today": today(29, **SMALL, n_kv_heads=2, head_dim=10),
     "window": today(29, **SMALL, n_kv_heads=1, window=5),
     "window of one": today(29, **SMALL, window=1),
     "experts": today(29, **SMALL, n_kv_heads=3, n_experts=5, n_active=2, window=7, tied=True),
     "learned": paper_2017(29, **SMALL, positions="learned", activation="gelu", window=2),
+    "alibi": today(29, **SMALL, n_kv_heads=2, window=6, positions="alibi", norm="post"),
     "none": replace(paper_2017(29, **SMALL, n_experts=3, n_active=1), positions="none"),
 }
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
@@ -42,19 +43,15 @@ def tokens(batch=3, time=23, seed=0):
     return torch.randint(29, (batch, time), generator=torch.Generator().manual_seed(seed))
 
 
-def test_the_paper_s_choices_are_the_library_s_language_model():
-    """Bit for bit from the same seed: the new block differs by its fields and by nothing else."""
+def test_the_paper_s_choices_are_those_of_the_library_s_configuration():
+    """Bit for bit from the same seed: parameters, drawn in the same order, and logits."""
     for positions in ("none", "sinusoidal", "learned", "rotary"):
         for tied in (True, False):
             options = SMALL | {"positions": positions, "tied": tied, "activation": "gelu"}
             torch.manual_seed(0)
             theirs = LanguageModel(Config(29, norm="pre", dropout=0.0, **options)).double()
             ours = made(paper_2017(29, **options))
-            state = {
-                name.removeprefix("decoder."): value for name, value in theirs.state_dict().items()
-            }
-            assert set(state) == set(ours.state_dict())
-            ours.load_state_dict(state)
+            assert list(theirs.state_dict()) == list(ours.state_dict())
             assert torch.equal(ours(tokens()), theirs(tokens()))
 
 
@@ -66,7 +63,7 @@ def test_today_s_choices():
     assert len([m for m in model.modules() if isinstance(m, RMSNorm)]) == 2 * 3 + 1
     attention = next(m for m in model.modules() if isinstance(m, MultiHeadAttention))
     assert (attention.w_q.out_features, attention.w_k.out_features) == (6 * 10, 2 * 10)
-    assert attention.positions is model.positions
+    assert attention.positions is model.decoder.positions
     assert model.embedding.scale == 1.0
     assert model.projection.weight is not model.embedding.weight
     assert "bias" not in " ".join(model.state_dict())
@@ -79,17 +76,21 @@ def test_each_field_changes_what_it_names():
     def changed(**fields):
         return set(ModernDecoder(replace(base, **fields)).state_dict())
 
-    first = "layers.0.feed_forward"
-    assert {n for n in names - changed(norm="rms") if n.startswith(first)} == {f"{first}.norm.bias"}
+    first = "decoder.layers.0.feed_forward"
+    assert {n for n in names - changed(norm_layer="rms") if n.startswith(first)} == {
+        f"{first}.norm.bias"
+    }
     assert f"{first}.sublayer.w_3.weight" in changed(activation="swiglu") - names
     gone = names - changed(bias=False)
     assert gone == {n for n in names if n.endswith("bias") and "norm" not in n}
-    assert changed(positions="learned") - names == {"positions.weight"}
+    assert changed(positions="learned") - names == {"decoder.positions.weight"}
+    last = {"decoder.norm.gain", "decoder.norm.bias"}
+    assert names - changed(norm="post") == last
     assert changed(tied=False) == names
     for field, value, of in (("norm_eps", 0.25, "norm.eps"), ("rope_base", 7.0, "positions.base")):
         model = ModernDecoder(replace(base, positions="rotary", **{field: value}))
         part, name = of.split(".")
-        assert getattr(getattr(model, part), name) == value
+        assert getattr(getattr(model.decoder, part), name) == value
     eps = {m.eps for m in ModernDecoder(replace(base, norm_eps=0.25)).modules()
            if isinstance(m, LayerNorm)}  # fmt: skip
     assert eps == {0.25}
@@ -125,7 +126,7 @@ def test_step_by_step_and_after_a_prefix_it_is_the_same(kind, prefix):
         logits, weights, state = model.step(text[:, t], state)
         assert weights is None
         assert_close(logits, wanted[:, t], 1e-10)
-    assert [cache.length for cache in state] == [23] * 3
+    assert [cache.own.length for cache in state] == [23] * 3
 
 
 def test_the_receptive_field_of_a_window_grows_with_the_layers():
@@ -147,16 +148,16 @@ def test_a_window_s_cache_keeps_no_more_than_the_next_query_needs():
     state = model.start()
     with torch.no_grad():
         model(text, state)
-    for cache in state:
+    for cache, _ in state:
         key, value = cache.read()
         assert key.shape == value.shape == (3, 1, 4, 4)
         assert cache.length == 23
-    few = tuple(cache.select(torch.tensor([2, 0])) for cache in state)
+    few = list(cache.select(torch.tensor([2, 0])) for cache in state)
     got = model.step(torch.tensor([7, 11]), few)[0]
     again = torch.cat((text[[2, 0]], torch.tensor([[7], [11]])), dim=1)
     assert_close(got, model(again)[:, -1], 1e-10)
-    assert [cache.length for cache in state] == [23] * 3  # the others are as they were
-    with pytest.raises(ValueError, match=r"expected a batch of 3 .* got 2"):
+    assert [cache.own.length for cache in state] == [23] * 3  # the others are as they were
+    with pytest.raises(ValueError, match=r"as stored, \(3, 1, 4, 4\) .* got \(2, 1, 1, 4\)"):
         model.step(torch.tensor([1, 2]), state)
 
 
@@ -175,14 +176,14 @@ def test_a_window_s_cache_by_hand():
 @EVERY_KIND
 def test_greedy_sampling_and_beam_search(kind):
     model = made(KINDS[kind], seed=3)
-    source, lengths = torch.full((5, 1), PAD), torch.ones(5, dtype=torch.long)
+    source, lengths = torch.full((5, 1), BOS), torch.ones(5, dtype=torch.long)
     texts, maps = greedy(model, source, lengths, 9)
     assert maps is None
     text = [BOS]
     while len(text) < 10 and text[-1] != EOS:
         text.append(model(torch.tensor([text]))[0, -1].argmax().item())
     assert texts[0].tolist()[: len(text) - 1] == text[1:]
-    assert texts.unique(dim=0).shape[0] == 1  # no source tells them apart
+    assert texts.unique(dim=0).shape[0] == 1  # all continue the same
 
     def drawn(seed):
         return sample(
@@ -201,11 +202,24 @@ def test_greedy_sampling_and_beam_search(kind):
         assert said == pytest.approx(total[0].item(), abs=1e-9)
 
 
+@EVERY_KIND
+def test_a_prefix_longer_than_the_window_is_continued(kind):
+    model, prefix = made(KINDS[kind], seed=3), tokens(batch=2, time=13)
+    written, _ = greedy(model, prefix, torch.tensor([13, 13]), 9)
+    for row, continued in zip(prefix, written, strict=True):
+        text = row.tolist()
+        while len(text) < 22 and text[-1] != EOS:
+            text.append(model(torch.tensor([text]))[0, -1].argmax().item())
+        assert continued.tolist()[: len(text) - 13] == text[13:]
+    with pytest.raises(ValueError, match="expected prefixes of one length"):
+        model.start(prefix, torch.tensor([13, 12]))
+
+
 def test_the_state_of_a_beam_can_be_chosen():
     """A rule that sends each text another way: its rows stay apart in every cache."""
     model = made(KINDS["experts"])
     ways = torch.tensor([5, 7, 11])
-    source, lengths = torch.full((3, 1), PAD), torch.ones(3, dtype=torch.long)
+    source, lengths = torch.full((3, 1), BOS), torch.ones(3, dtype=torch.long)
     seen = []
 
     def choose(logits):
@@ -241,20 +255,22 @@ def test_dropout_in_training_alone():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"vocab": 0}, "vocab to be a whole number above 0, got 0"),
+        ({"source_vocab": 0}, "source_vocab to be a whole number above 0, got 0"),
         ({"d_model": 24.0}, "d_model to be a whole number above 0, got 24.0"),
         ({"n_layers": True}, "n_layers to be a whole number above 0, got True"),
-        ({"n_heads": 5}, "multiple of n_heads, got d_model=24 and n_heads=5; .* or give d_k"),
+        ({"n_heads": 5}, "multiple of n_heads, got d_model=24 and n_heads=5; change one"),
         ({"n_kv_heads": 4}, "n_kv_heads to divide n_heads, got n_kv_heads=4 and n_heads=6"),
         ({"n_kv_heads": 0}, "n_kv_heads to be a whole number above 0, got 0"),
-        ({"d_k": 7}, "an even d_k for rotary positions, got 7"),
-        ({"d_k": -2}, "d_k to be a whole number above 0, got -2"),
+        ({"head_dim": 7}, "an even d_k for rotary positions, got 7"),
+        ({"head_dim": -2}, "head_dim to be a whole number above 0, got -2"),
         ({"d_ff": "37"}, "d_ff to be a whole number above 0, got '37'"),
-        ({"norm": "batch"}, "norm out of layer, rms, got 'batch'"),
+        ({"norm": "rms"}, "norm out of pre, post, got 'rms'"),
+        ({"norm_layer": "batch"}, "norm_layer out of layer, rms, got 'batch'"),
         ({"norm_eps": -1.0}, "norm_eps of at least 0 and rope_base above 0, got -1.0"),
         ({"rope_base": 0}, "rope_base above 0, got 1e-05 and 0"),
-        ({"activation": "tanh"}, "activation out of relu, gelu, swiglu, got 'tanh'"),
-        ({"positions": "alibi"}, "positions out of none, .*rotary, got 'alibi'"),
+        ({"activation": "tanh"}, "activation out of relu, gelu, gelu_tanh, swiglu, got 'tanh'"),
+        ({"positions": "rope"}, "positions out of none, .*alibi, got 'rope'"),
+        ({"bias": None}, "bias to be True or False, got None"),
         ({"window": 0}, "window to be a whole number above 0, got 0"),
         ({"n_experts": 0}, "n_experts to be a whole number above 0, got 0"),
         ({"n_experts": 3, "n_active": 4}, "n_active=4 and n_experts=3"),
@@ -264,10 +280,10 @@ def test_dropout_in_training_alone():
 )
 def test_a_config_that_does_not_fit_is_named(fields, message):
     with unchecked(), pytest.raises(ValueError, match=f"expected .*{message}"):
-        replace(KINDS["today"], **({"d_k": None, "n_kv_heads": None} | fields))
+        replace(KINDS["today"], **({"head_dim": None, "n_kv_heads": None} | fields))
 
 
-def test_d_k_lets_other_numbers_of_heads_fit():
-    config = BlockConfig(29, d_model=24, n_heads=5, d_k=7)
-    assert (config.head_dim, config.kv_heads) == (7, 5)
-    assert replace(config, d_model=25, d_k=None).head_dim == 5
+def test_head_dim_lets_other_numbers_of_heads_fit():
+    config = BlockConfig(29, d_model=24, n_heads=5, head_dim=7)
+    assert (config.d_k, config.kv_heads) == (7, 5)
+    assert replace(config, d_model=25, head_dim=None).d_k == 5

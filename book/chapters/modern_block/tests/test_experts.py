@@ -100,7 +100,7 @@ def test_router_logits_are_collected_with_gradients_and_the_model_is_left_alone(
     assert [one.shape for one in found] == [(14, 5)] * 3
     loss = load_balancing_loss(torch.stack(found), 2)
     loss.backward()
-    for layer in model.layers:
+    for layer in model.decoder.layers:
         assert layer.feed_forward.sublayer.router.weight.grad.abs().max() > 0
     model(text)
     assert len(found) == 3

@@ -22,7 +22,9 @@ def test_each_depth_is_the_model_that_ends_there(config):
     lens = logit_lens(model, text)
     assert lens.shape == (4, 2, 7, 29)
     assert model.training  # as before
-    assert not any(layer._forward_hooks or layer._forward_pre_hooks for layer in model.layers)
+    assert not any(
+        layer._forward_hooks or layer._forward_pre_hooks for layer in model.decoder.layers
+    )
     model.eval()
     assert torch.equal(lens[-1], model(text))
     for depth in (1, 2, 3):
@@ -30,8 +32,8 @@ def test_each_depth_is_the_model_that_ends_there(config):
         names = shorter.state_dict()
         shorter.load_state_dict({name: model.state_dict()[name] for name in names})
         assert torch.equal(lens[depth], shorter(text))
-    embedded = model.positions.add(model.embedding(text))
-    assert torch.equal(lens[0], model.projection(model.norm(embedded)))
+    embedded = model.decoder.positions.add(model.embedding(text))
+    assert torch.equal(lens[0], model.projection(model.decoder.norm(embedded)))
 
 
 def test_it_has_no_gradient_and_sees_no_later_token():

@@ -19,7 +19,7 @@ from lib.positions import Rotary
 from tests.helpers import assert_close, normal, unchecked
 
 SMALL = {"d_model": 24, "n_layers": 2, "n_heads": 6, "d_ff": 37}
-LLAMA = today(29, **SMALL, n_kv_heads=2, d_k=10, rope_base=5e5, norm_eps=1e-6, max_length=61)
+LLAMA = today(29, **SMALL, n_kv_heads=2, head_dim=10, rope_base=5e5, norm_eps=1e-6, max_length=61)
 MIXTRAL = replace(LLAMA, n_experts=3, n_active=2, window=5, tied=True)
 BOTH = pytest.mark.parametrize("config", [LLAMA, MIXTRAL], ids=["llama", "mixtral"])
 
@@ -48,8 +48,8 @@ def test_written_and_read_it_is_the_same_model(config, tied, dtype, tmp_path):
     ]
     again = load_llama(tmp_path / "a" / "model", dtype=dtype)
     assert not again.training
-    assert replace(again.config, n_kv_heads=None, d_k=None) == replace(
-        model.config, n_kv_heads=None, d_k=None
+    assert replace(again.config, n_kv_heads=None, head_dim=None) == replace(
+        model.config, n_kv_heads=None, head_dim=None
     )
     before, after = model.state_dict(), again.state_dict()
     assert list(before) == list(after)
@@ -117,18 +117,20 @@ def test_what_older_and_newer_configs_say_otherwise(tmp_path):
 def test_what_a_config_leaves_out_is_what_transformers_takes(tmp_path):
     left_out = ("rope_theta", "rope_parameters", "rms_norm_eps", "num_key_value_heads", "head_dim",
                 "tie_word_embeddings", "max_position_embeddings")  # fmt: skip
-    plain = replace(LLAMA, n_kv_heads=6, d_k=4)
+    plain = replace(LLAMA, n_kv_heads=6, head_dim=4)
     save_llama(made(plain), tmp_path)
     change(tmp_path, dict.fromkeys(left_out, "nothing"))
-    wanted = replace(plain, rope_base=1e4, norm_eps=1e-6, max_length=2048, d_k=None)
+    wanted = replace(plain, rope_base=1e4, norm_eps=1e-6, max_length=2048, head_dim=None)
     assert load_llama(tmp_path).config == wanted
     left_out = (*left_out, "sliding_window", "num_local_experts", "num_experts_per_tok")
-    plain = replace(MIXTRAL, tied=False, n_heads=8, n_kv_heads=8, d_k=4, n_experts=8, d_model=32)
+    plain = replace(
+        MIXTRAL, tied=False, n_heads=8, n_kv_heads=8, head_dim=4, n_experts=8, d_model=32
+    )
     save_llama(made(plain), tmp_path)
     change(tmp_path, dict.fromkeys(left_out, "nothing"))
     found = load_llama(tmp_path).config
     assert found == replace(
-        plain, rope_base=1e6, norm_eps=1e-5, max_length=131_072, d_k=None, window=None
+        plain, rope_base=1e6, norm_eps=1e-5, max_length=131_072, head_dim=None, window=None
     )
 
 
@@ -186,7 +188,7 @@ def test_a_config_that_does_not_fit_is_named(config, settings, message, tmp_path
 
     def spy(self, config):
         real(self, config)
-        built.append(self.norm.gain.device.type)
+        built.append(self.embedding.weight.device.type)
 
     monkeypatch.setattr(ModernDecoder, "__init__", spy)
     with unchecked(), pytest.raises(ValueError, match=message):
@@ -225,7 +227,8 @@ def test_a_tensor_missing_left_over_or_of_another_shape(config, tmp_path):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (paper_2017(29, **SMALL), "norm='rms', got 'layer'"),
+        (paper_2017(29, **SMALL), "norm_layer='rms', got 'layer'"),
+        (replace(LLAMA, norm="post"), "norm='pre', got 'post'"),
         (replace(LLAMA, activation="gelu"), "activation='swiglu', got 'gelu'"),
         (replace(LLAMA, positions="none"), "positions='rotary', got 'none'"),
         (replace(LLAMA, bias=True), "bias=False, got True"),

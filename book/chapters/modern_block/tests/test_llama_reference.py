@@ -180,8 +180,8 @@ def test_gradients_and_the_balancing_loss_of_a_whole_model(seed, tmp_path):
     (loss + theirs.config.router_aux_loss_coef * balance).backward()
     for name, part in (
         ("embedding", theirs.model.embed_tokens),
-        ("layers.0.self_attention.sublayer.w_v", theirs.model.layers[0].self_attn.v_proj),
-        ("layers.0.feed_forward.sublayer.router", theirs.model.layers[0].mlp.gate),
+        ("decoder.layers.0.self_attention.sublayer.w_v", theirs.model.layers[0].self_attn.v_proj),
+        ("decoder.layers.0.feed_forward.sublayer.router", theirs.model.layers[0].mlp.gate),
     ):
         wanted = part.weight.grad
         got = ours.get_submodule(name).weight.grad

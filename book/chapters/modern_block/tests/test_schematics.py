@@ -23,7 +23,7 @@ def test_two_blocks_keep_the_shape_of_the_residual_stream():
     x = normal(1, 3, 10).float()
     for make in (paper_2017, today):
         config = make(7, d_model=10, n_heads=5, d_ff=11, n_layers=1)
-        output = ModernDecoder(config).layers[0](x)
+        output = ModernDecoder(config).decoder.layers[0](x)
         assert_shapes(two_blocks(), {"x": x[0], "output": output[0]}, sizes)
 
 

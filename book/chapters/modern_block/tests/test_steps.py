@@ -71,7 +71,7 @@ def test_models_without_experts_have_nothing_to_balance():
 def test_fractions_are_of_each_layers_choices():
     model = experts()
     with torch.no_grad():
-        for layer in model.layers[:2]:  # a router that scores all alike takes the same ones always
+        for layer in model.decoder.layers[:2]:  # scoring all alike, they always choose the same
             layer.feed_forward.sublayer.router.weight.zero_()
     fractions = expert_fractions(model, TEXT[:26].view(2, 13))
     assert fractions.shape == (3, 5)
