@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scripts import terms
 
@@ -90,13 +90,13 @@ def steps(chapter: Chapter) -> Iterator[Step]:
     stem, plain = chapter.notebook.stem, ("-m", "not slow and not gpu")
     beside = ("-n", "2", "--dist", "worksteal")
     yield from lint(chapter)
-    unit = [chapter.room / "tests", f"--ignore={chapter.room}/tests/browser"]
+    unit: list[str | Path] = [chapter.room / "tests", f"--ignore={chapter.room}/tests/browser"]
     yield Step("its room's tests", [*PYTEST, *plain, *unit])
     yield Step("its exercises, its form", [*PYTEST, *plain, "tests/notebooks", "-k", stem])
     book = ["build", ".", "-n", "-W", "--keep-going", "--quiet"]
     yield Step("the book, built", [BIN / "jupyter-book", *book])
     if (ROOT / chapter.room / "tests" / "browser").exists():
-        browser = [*PYTEST, *beside, *plain, chapter.room / "tests" / "browser"]
+        browser: list[str | Path] = [*PYTEST, *beside, *plain, chapter.room / "tests" / "browser"]
         yield Step("its widgets' own tests", browser)
     if chapter.widgets:
         names = " or ".join(chapter.widgets)
@@ -108,7 +108,7 @@ def carry_out(chapter: Chapter) -> list[str]:
     """Run every step and print how it went; the titles of those that failed."""
     settings = {"TQDM_DISABLE": "1", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     environment = {"OMP_NUM_THREADS": "1"} | os.environ | settings
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     failed = []
     start = time.monotonic()
 

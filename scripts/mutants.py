@@ -65,7 +65,7 @@ def main() -> int:
     if not o.names:
         print(f"seed {o.seed}", flush=True)
     subprocess.run([MUTMUT, "run", "--max-children", str(o.workers), *chosen], check=True)
-    ends = {}
+    ends: dict[str, str] = {}
     for meta in Path("mutants/lib").rglob("*.meta"):
         codes = json.loads(meta.read_text(encoding="utf-8"))["exit_code_by_key"]
         ends |= {name: status_by_exit_code[code] for name, code in codes.items()}

@@ -120,7 +120,9 @@ def python_strings(source: str, file: str, where: str = "") -> Iterator[Passage]
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and is_label(node)]
     labels = {id(part) for call in calls for part in ast.walk(call)}
     for node in ast.walk(tree):
-        text = joined(node) if isinstance(node, ast.expr) and id(node) not in inside else None
+        if not isinstance(node, ast.expr) or id(node) in inside:
+            continue
+        text = joined(node)
         if not text or (" " not in text.strip() and id(node) not in labels):
             continue
         if where:
