@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export MPLCONFIGDIR = $(abspath $(VENV))/matplotlib
 
 .PHONY: help book pdf epub release serve reader lab test test-all check lint format hooks gpu unit notebooks site answers portable colab setup setup-test engine \
-  setup-python lock audit chapter form house refresh checkpoint train bench weigh engines trust clean
+  setup-python lock audit chapter form house refresh checkpoint train bench weigh engines fuzz kills mutants clean
 
 help: ## list the tasks
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -132,7 +132,7 @@ test: setup-test lint unit notebooks site ## what CI checks: all but the tests t
 test-all: SLOW :=
 test-all: test ## every test, as each night and before a release (about three quarters of an hour)
 
-check: setup-test ## all of one chapter, in two or three minutes: make check CHAPTER=multi_head
+check: setup-test $(VENV)/js.stamp ## all of one chapter, in two or three minutes: make check CHAPTER=multi_head
 	@PYTHONPATH=book:. $(BIN)/python -m scripts.check_chapter $(CHAPTER)
 
 lint: $(VENV)/test.stamp $(VENV)/js.stamp ## style, types, spelling, workflow files: what .pre-commit-config.yaml lists
@@ -161,6 +161,22 @@ site: setup-test book
 
 answers: $(VENV)/test.stamp ## what the check of each exercise says of right and wrong answers
 	@PYTHONPATH=book $(BIN)/python -m tests.notebooks.test_exercises
+
+# A seed gives the same inputs, kills or mutants again; without one, each run draws another.
+SEEDED = seed=$(or $(SEED),$$($(BIN)/python -c "import secrets; print(secrets.randbelow(2**32))")); \
+  echo "The same again: make $@ SEED=$$seed";
+
+fuzz kills mutants: export OMP_NUM_THREADS = 1
+
+fuzz: $(VENV)/test.stamp ## library, files and command line with 100,000 random inputs: make fuzz [SEED=7]
+	@$(SEEDED) $(PYTEST) tests/nightly -m "not slow" -n $(WORKERS) --dist worksteal \
+	  --hypothesis-profile=nightly --hypothesis-seed=$$seed
+
+kills: $(VENV)/test.stamp ## training runs that are killed, lose their disk or find other files: make kills [SEED=7]
+	@$(SEEDED) $(PYTEST) tests/nightly/test_kills.py --hypothesis-seed=$$seed
+
+mutants: $(VENV)/test.stamp ## change lib at random places: do its tests notice? make mutants [SEED=7] [ARGS="--number 300"]
+	@$(SEEDED) $(BIN)/python scripts/mutants.py --seed $$seed --workers $(WORKERS) $(ARGS)
 
 portable: $(VENV)/test.stamp ## unit tests and notebooks on other instruction sets, thread counts and Pythons
 	$(BIN)/python scripts/portable.py $(ARGS)
@@ -209,9 +225,6 @@ weigh: $(VENV)/browser.stamp book ## what each page costs its reader, and what a
 
 engines: book ## open every page in Firefox and WebKit, where they are installed
 	$(BIN)/python scripts/check_engines.py
-
-trust: setup-test book ## try to break library, runs and pages: make trust [ARGS="--only fuzz --inputs 2000"] (a quarter of an hour)
-	@PYTHONPATH=book:. $(BIN)/python -m scripts.trust $(ARGS)
 
 clean: ## remove what the build made
 	rm -rf _build

@@ -1,7 +1,7 @@
 """Change the library at random places, one at a time, and see whether its tests notice.
 
     make mutants                                      100 mutants, drawn anew each time
-    make mutants ARGS="--number 300 --seed 7"         more of them, or those of a former run
+    make mutants SEED=7 ARGS="--number 300"           those of a former run, or more of them
     make mutants ARGS="lib.masks.x_causal_mask*"      these, by mutmut's names
 
 mutmut makes the mutants and runs the tests that reach each one. It takes a module's name from the
@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import random
-import secrets
 import shutil
 import subprocess
 import sys
@@ -56,14 +55,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="of mutants; a sample of all, if none is given")
     parser.add_argument("--number", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(2**32))
+    parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--workers", type=int, default=2)
     o = parser.parse_args()
     lay_out()
     os.chdir(COPY)
     chosen = o.names or random.Random(o.seed).sample(every_mutant(), o.number)
-    if not o.names:
-        print(f"seed {o.seed}", flush=True)
     subprocess.run([MUTMUT, "run", "--max-children", str(o.workers), *chosen], check=True)
     ends: dict[str, str] = {}
     for meta in Path("mutants/lib").rglob("*.meta"):

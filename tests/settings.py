@@ -14,4 +14,7 @@ from jaxtyping import install_import_hook
 ROOMS = ["lib", "tasks", "checks", "drawing", "widgets", "engine", "measure", "train", "chapters"]
 install_import_hook(ROOMS, "beartype.beartype")
 settings.register_profile("book", derandomize=True, deadline=None, max_examples=60)
+settings.register_profile(  # `make fuzz`: a new seed each time, which gives the same inputs again
+    "nightly", deadline=None, max_examples=3000, database=None, print_blob=False
+)
 settings.load_profile("book")

@@ -43,7 +43,9 @@ NUMBERS: dict[str, st.SearchStrategy] = {
     "batch_size": st.integers(1, 4),
     "min_count": st.integers(1, 2),
     **dict.fromkeys(("window", "k", "top_k", "beam", "length"), st.integers(1, 5)),
-    **dict.fromkeys(("radius", "offset", "start", "warmup"), st.integers(0, 4)),
+    **dict.fromkeys(("radius", "offset"), st.integers(0, 4)),
+    "warmup": st.integers(1, 4),
+    "start": st.just(0),
     **dict.fromkeys(("steps", "accumulate"), st.integers(1, 2)),
     "seed": st.integers(0, 1000),
     "eps": st.floats(1e-6, 1e-2),
@@ -59,6 +61,7 @@ NUMBERS: dict[str, st.SearchStrategy] = {
     "reduction": st.sampled_from(["mean", "sum"]),
     "tokenize": st.sampled_from(metrics.TOKENISERS),
     "text": texts,
+    "device": st.just("cpu"),
     "locale": st.sampled_from(["fr", "de"]),
     "max_items": st.integers(1, 3),
     "dtype": st.just(torch.bfloat16),
@@ -129,22 +132,28 @@ class Arguments:
         origin, inside = typing.get_origin(wanted), typing.get_args(wanted)
         if origin in (types.UnionType, typing.Union):
             some = [one for one in inside if one is not types.NoneType]
-            size = some == [int] and name not in NUMBERS
-            if len(some) < len(inside) and not size and self.draw(st.booleans()):
+            needed = name == "memory" or (some == [int] and name not in NUMBERS)
+            if len(some) < len(inside) and not needed and self.draw(st.booleans()):
                 return None
             return self.of(name, self.draw(st.sampled_from(some)))
-        if wanted in OF_TYPE:
-            return OF_TYPE[wanted](self)
         if name in OF_NAME:
             return OF_NAME[name](self)
+        if wanted in OF_TYPE:
+            return OF_TYPE[wanted](self)
         if name in NUMBERS and wanted in (int, float, str, torch.device, torch.dtype):
             return self.draw(NUMBERS[name])
-        if isinstance(wanted, type) and issubclass(wanted, AbstractArray) and wanted.dim_str != "...":
+        if (
+            isinstance(wanted, type)
+            and issubclass(wanted, AbstractArray)
+            and wanted.dim_str != "..."
+        ):
             dtypes = {"bool": torch.bool, "float32": torch.float32, "int64": torch.int64}
             dtype = next(dtypes[one] for one in dtypes if one in wanted.dtypes)
             return self.tensor(dtype, wanted.dim_str, name)
         if wanted is Tensor or (isinstance(wanted, type) and issubclass(wanted, AbstractArray)):
-            return self.tensor(*UNNAMED[name], name)
+            dtype, axes = UNNAMED[name]
+            stacked = name == "mask" and isinstance(self.instance, STACKED)
+            return self.tensor(dtype, "time time" if stacked else axes, name)
         if wanted is int:
             return self.size(name) if name else self.draw(st.integers(0, VOCAB - 1))
         if wanted is bool:
@@ -154,7 +163,9 @@ class Arguments:
         if origin in (Sequence, Iterable, list, tuple):
             made = [self.of("", inside[0]) for _ in range(self.draw(st.integers(1, 4)))]
             return tuple(made) if origin is tuple else made
-        if isinstance(wanted, type) and (is_dataclass(wanted) or issubclass(wanted, tuple | nn.Module)):
+        if isinstance(wanted, type) and (
+            is_dataclass(wanted) or issubclass(wanted, tuple | nn.Module)
+        ):
             return self.instance_of(wanted)
         raise TypeError(f"no argument is known for {name}: {wanted}; add it to OF_NAME or NUMBERS")
 
@@ -166,7 +177,7 @@ class Arguments:
         return {
             name: self.of(name, parameter.annotation)
             for name, parameter in inspect.signature(call).parameters.items()
-            if parameter.kind not in variadic
+            if parameter.kind not in variadic and name != "self"
         }
 
     def instance_of(self, kind: type) -> Any:
@@ -177,19 +188,21 @@ class Arguments:
 
     # --- what signatures do not say ---------------------------------------------------------------
 
-    def layer(self) -> attention.MultiHeadAttention:
+    def layer(self) -> dict[str, Any]:
         """For self-attention, perhaps with positions, or for inputs of different dimensions."""
         own = self.draw(st.booleans())
         names = ("d_query_in", "d_key_in", "d_value_in", "d_out", "d_k", "d_v")
         if own:
             self.sizes |= dict.fromkeys(names[:3], self.sizes["d_model"])
             self.sizes["key"] = self.size("query")
-        return attention.MultiHeadAttention(
-            self.size("d_model"), self.size("heads"), bias=self.draw(st.booleans()),
-            n_kv_heads=self.draw(st.sampled_from([None, 1])), dropout=self.draw(NUMBERS["dropout"]),
-            positions=self.scheme() if own and self.draw(st.booleans()) else None,
-            **{name: self.size(name) for name in names},
-        )  # fmt: skip
+        return {
+            "d_model": self.size("d_model"),
+            "n_heads": self.size("heads"),
+            "n_kv_heads": self.draw(st.sampled_from([None, 1])),
+            "bias": self.draw(st.booleans()),
+            "dropout": self.draw(NUMBERS["dropout"]),
+            "positions": self.scheme() if own and self.draw(st.booleans()) else None,
+        } | {name: self.size(name) for name in names}
 
     def scheme(self) -> positions.Positions:
         scheme = self.draw(NUMBERS["scheme"])
@@ -203,7 +216,9 @@ class Arguments:
     def cache(self) -> attention.KeyValueCache:
         """One that holds something."""
         cache = attention.KeyValueCache()
-        cache.append(*(self.tensor(torch.float32, f"batch heads stored {d}") for d in ("d_k", "d_v")))
+        cache.append(
+            *(self.tensor(torch.float32, f"batch heads stored {d}") for d in ("d_k", "d_v"))
+        )
         return cache
 
     def batches(self) -> list[data.Batch]:
@@ -235,7 +250,8 @@ class Arguments:
     def attended(self) -> dict[str, Any]:
         """Of a layer's forward: keys and values of their own, or neither."""
         found = {"x_query": self.tensor(torch.float32, "batch query d_query_in")}
-        if self.sizes["d_key_in"] != self.sizes["d_query_in"] or self.sizes["key"] != self.sizes["query"]:
+        names = ("d_key_in", "d_query_in"), ("key", "query")
+        if any(self.size(one) != self.size(other) for one, other in names):
             found["x_key"] = self.tensor(torch.float32, "batch key d_key_in")
             found["x_value"] = self.tensor(torch.float32, "batch key d_value_in")
         return found | {"mask": self.of("mask", Bool[Tensor, "..."] | None)}
@@ -269,11 +285,24 @@ def state_and_rows(a: Arguments) -> dict[str, Any]:
     return {"state": a.draw(st.sampled_from(states)), "rows": a.tensor(torch.int64, "rows", "rows")}
 
 
+def state_of_a_model(a: Arguments) -> transformer.TransformerState:
+    model = a.instance_of(transformer.Transformer)
+    return model.start(**a.fitting(model.start))
+
+
+def beginning(a: Arguments) -> dict[str, Any]:
+    source = a.tensor(torch.int64, "batch time")
+    given = {"source": source, "source_lengths": torch.full((len(source),), source.shape[1])}
+    return a.draw(st.sampled_from([{}, given]))
+
+
 def maps(a: Arguments) -> dict[str, Any]:
     model = a.instance_of(transformer.Transformer)
     return {"*": [model, *a.fitting(model.forward).values()]}
 
 
+STACKED = (transformer.EncoderLayer, transformer.Encoder, transformer.DecoderLayer,
+           transformer.OneStack)  # fmt: skip
 OF_TYPE: dict[Any, Callable[[Arguments], Any]] = {
     attention.KeyValueCache: lambda a: attention.KeyValueCache(grows=a.draw(st.booleans())),
     data.Vocabulary: lambda a: data.Vocabulary(WORDS),
@@ -309,18 +338,22 @@ OF_NAME: dict[str, Callable[[Arguments], Any]] = {
     "thing": lambda a: a.draw(st.sampled_from([data.tokenise, data.Batch, layers.LayerNorm])),
 }
 INSTANCES: dict[type, Callable[[Arguments], Any]] = {
+    data.Vocabulary: lambda a: data.Vocabulary(WORDS),
     attention.KeyValueCache: Arguments.cache,
-    attention.MultiHeadAttention: Arguments.layer,
     positions.Positions: Arguments.scheme,
     transformer.LayerCache: lambda a: transformer.LayerCache(a.cache(), a.cache()),
-    transformer.TransformerState: lambda a: a.instance_of(transformer.Transformer).start(
-        **a.fitting(transformer.Transformer.start)
-    ),
+    transformer.TransformerState: state_of_a_model,
 }
 TOGETHER: dict[str, Callable[[Arguments], dict[str, Any]]] = {
+    "MultiHeadAttention": Arguments.layer,
     "MultiHeadAttention.forward": Arguments.attended,
+    "MultiHeadAttention.attention_weights": lambda a: {
+        name: value for name, value in a.attended().items() if name != "x_value"
+    },
     "attention_maps": maps,
     "BatchStream": Arguments.stream,
+    "LanguageModel.start": beginning,
+    "cosine": lambda a: {"steps": a.draw(st.integers(5, 30)), "warmup": a.draw(st.integers(0, 4))},
     "pad_batch": lambda a: dict(
         zip(("sources", "targets"), same_number(a, list[int], list[int]), strict=True)
     ),

@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from hypothesis import settings
 from torch import Tensor
 
 from tests.paths import BOOK
 
+BASE = settings.default.max_examples  # 60 for every test, 3000 in `make fuzz`
+FEW = settings(max_examples=BASE // 6)  # for each of many properties
 DOCUMENTED = (ValueError, FileNotFoundError, ModuleNotFoundError, FloatingPointError)
 TOO_BIG = (  # for the memory, or for torch's own whole numbers
     "allocate memory",
@@ -90,14 +93,14 @@ def settled(result: Any) -> Any:
 
 
 @contextlib.contextmanager
-def watched() -> Iterator[None]:
+def watched(seconds: float = SECONDS) -> Iterator[None]:
     """No warnings, and an error instead of a hang."""
 
     def stop(*_: Any) -> None:
-        raise TimeoutError(f"expected an end within {SECONDS} s of the processor")
+        raise TimeoutError(f"expected an end within {seconds} s of the processor")
 
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
