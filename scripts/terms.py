@@ -195,6 +195,7 @@ ROOMS = (
 READ = (
     *("README.md", "CONTRIBUTING.md", "requirements/README.md", "tests/README.md"),
     *("book/*.ipynb", "book/*.md", "book/*.yml", "book/chapters/README.md"),
+    "book/chapters/*/words.yml",
     *(f"book/{room}/README.md" for room in ROOMS),
     *(f"book/{room}/*.{ending}" for room in ROOMS for ending in ("py", "js")),
     "book/static/*.js",
@@ -202,7 +203,9 @@ READ = (
 
 
 def files() -> list[Path]:
-    return sorted({path for pattern in READ for path in ROOT.glob(pattern)})
+    """What readers read; not the lists of answers, which are written as readers write."""
+    found = {path for pattern in READ for path in ROOT.glob(pattern)}
+    return sorted(path for path in found if path.name != "answers.py")
 
 
 def passages(path: Path) -> list[Passage]:
