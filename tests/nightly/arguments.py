@@ -150,7 +150,7 @@ class Arguments:
             dtypes = {"bool": torch.bool, "float32": torch.float32, "int64": torch.int64}
             dtype = next(dtypes[one] for one in dtypes if one in wanted.dtypes)
             return self.tensor(dtype, wanted.dim_str, name)
-        if wanted is Tensor or isinstance(wanted, type) and issubclass(wanted, AbstractArray):
+        if wanted is Tensor or (isinstance(wanted, type) and issubclass(wanted, AbstractArray)):
             dtype, axes = UNNAMED[name]
             stacked = name == "mask" and isinstance(self.instance, STACKED)
             return self.tensor(dtype, "time time" if stacked else axes, name)
@@ -335,6 +335,7 @@ OF_NAME: dict[str, Callable[[Arguments], Any]] = {
     "layers": lambda a: [nn.Linear(2, 2)],
     "words": lambda a: a.draw(st.lists(st.sampled_from(WORDS), unique=True)),
     "group": lambda a: [0],
+    "real_only": lambda a: isinstance(a.model, transformer.Transformer) and a.draw(st.booleans()),
     "thing": lambda a: a.draw(st.sampled_from([data.tokenise, data.Batch, layers.LayerNorm])),
 }
 INSTANCES: dict[type, Callable[[Arguments], Any]] = {

@@ -91,7 +91,9 @@ def place(tmp_path_factory) -> Place:
     return Place(tmp_path_factory.mktemp("place"))
 
 
-def start(arguments: Sequence[str], before: Sequence[str] = (), **settings: Any) -> subprocess.Popen:
+def start(
+    arguments: Sequence[str], before: Sequence[str] = (), **settings: Any
+) -> subprocess.Popen:
     """The command line, in a process of its own."""
     environment = {"PYTHONPATH": str(BOOK), "TQDM_DISABLE": "1", "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
