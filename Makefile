@@ -132,7 +132,7 @@ test: setup-test lint unit notebooks site ## what CI checks: all but the tests t
 test-all: SLOW :=
 test-all: test ## every test, as each night and before a release (about three quarters of an hour)
 
-check: setup-test ## all of one chapter, in two or three minutes: make check CHAPTER=multi_head
+check: setup-test $(VENV)/js.stamp ## all of one chapter, in two or three minutes: make check CHAPTER=multi_head
 	@PYTHONPATH=book:. $(BIN)/python -m scripts.check_chapter $(CHAPTER)
 
 lint: $(VENV)/test.stamp $(VENV)/js.stamp ## style, types, spelling, workflow files: what .pre-commit-config.yaml lists

@@ -94,25 +94,6 @@ def bottleneck(record: dict[str, Any]) -> str:
 
 
 @from_record
-def transformer_task(record: dict[str, Any]) -> str:
-    by_scheme: dict[str, list[float]] = {}
-    for one in record["runs"]:
-        by_scheme.setdefault(one["positions"], []).append(one["exact"])
-    return table("positions | exact match", [(k, each(found)) for k, found in by_scheme.items()])
-
-
-@from_record
-def mask_seeds(record: dict[str, Any]) -> str:
-    columns = {"final loss": "loss", "exact match, one by one": "alone", "in batches": "batch"}
-    columns["with 20 more pads"] = "20 pads"
-    rows = [
-        [name, *(span([one[key] for one in seeds]) for key in columns.values())]
-        for name, seeds in record["models"].items()
-    ]
-    return table("|".join(["", *columns]), rows)
-
-
-@from_record
 def norm_depth_seeds(record: dict[str, Any]) -> str:
     rows = []
     for name, seeds in record["runs"].items():

@@ -38,9 +38,10 @@ from chapters.positions.position_explorer import PositionExplorer
 from chapters.self_attention.self_attention_explorer import SelfAttentionExplorer
 from chapters.training.learning_rate import LearningRateExplorer
 from chapters.transformer.forward_tracer import ForwardTracer
+from chapters.transformer.tests.samples import traced
 from measure.experiments import command_line, grid
 from tests.paths import BOOK
-from tests.widget_samples import SAMPLES, traced
+from tests.widget_samples import SAMPLES
 from widgets.base import BookWidget
 
 GOAL = 16

@@ -17,10 +17,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from build.directives.widgets import widgets
 from scripts import terms
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
+ESLINT = ROOT / "requirements" / "js"
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 # For each widget of the book: under a finger, with few colours, on paper, with hostile links.
 WIDGETS = [
@@ -45,15 +47,14 @@ class Step(NamedTuple):
     command: Sequence[str | Path]
 
 
-def chapters(root: Path = ROOT) -> dict[str, Chapter]:
+def chapters() -> dict[str, Chapter]:
     """The chapters by their names."""
     found = {}
-    for notebook in sorted((root / "book").glob("[0-9]*.ipynb")):
+    for notebook in sorted((ROOT / "book").glob("[0-9]*.ipynb")):
         name = notebook.stem.partition("_")[2]
-        room = root / "book" / "chapters" / name
-        scripts = [path.stem for path in sorted(room.glob("*.js"))]
-        widgets = tuple(stem for stem in scripts if (room / f"{stem}.py").exists())
-        found[name] = Chapter(notebook.relative_to(root), room.relative_to(root), widgets)
+        room = ROOT / "book" / "chapters" / name
+        own = tuple(module for module, folder in widgets().items() if folder == room)
+        found[name] = Chapter(notebook.relative_to(ROOT), room.relative_to(ROOT), own)
     return found
 
 
@@ -82,6 +83,10 @@ def lint(chapter: Chapter) -> Iterator[Step]:
     yield Step("form", [BIN / "ruff", "format", "--quiet", "--check", chapter.room])
     yield Step("spelling", [BIN / "codespell", *files])
     yield Step("terms", [sys.executable, "scripts/terms.py", "--only", *texts])
+    if chapter.widgets:
+        eslint = ESLINT / "node_modules" / ".bin" / "eslint"
+        settings = ("--config", ESLINT / "eslint.config.mjs")
+        yield Step("style of its scripts", [eslint, *settings, chapter.room])
     yield Step("types", [BIN / "mypy", chapter.room])
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from build.directives.runs import read_runs
-from build.rooms import folder_of
+from build.source.rooms import folder_of
 
 
 def seconds(notebook: Path) -> float:

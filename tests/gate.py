@@ -23,6 +23,14 @@ def sampled(one_in: int) -> pytest.MarkDecorator:
     )
 
 
+def some(cases: Iterable, one_in: int) -> list:
+    """The cases, for `parametrize`: of so many, `make test` takes the first."""
+    return [
+        pytest.param(case, marks=pytest.mark.slow) if number % one_in else case
+        for number, case in enumerate(cases)
+    ]
+
+
 # One of each way to draw and to ask: tables, a walk through maps with a line to type in, a grid
 # and its picture, a canvas, points that are dragged, training.
 KINDS = {

@@ -27,7 +27,7 @@ NUMBERED = re.compile(r"(^|_)(ch|chap|chapters?)_?\d|^_?\d", re.IGNORECASE)
 CHAPTER_LINE = re.compile(r"^\s*Chapters?: *\d", re.MULTILINE)
 # What the room of a chapter may hold, by paths within it.
 KINDS = re.compile(
-    r"\w+\.(py|js|css|toml)|words\.yml|run\.json|parts/\w+\.js|tests/(browser/)?\w+\.py"
+    r"\w+\.(py|js|css|toml)|(words|quoted)\.yml|run\.json|parts/\w+\.js|tests/(browser/)?\w+\.py"
     r"|experiments/\w+\.py|results/\w+\.json|figures/[0-9a-f]{64}\.svg"
 )
 NEEDED = ("answers.py", "words.yml")

@@ -3,45 +3,10 @@
 import math
 from typing import Any
 
+from tests.widget_samples import TEXTS
 from widgets import domain
 from widgets.base import BookWidget
 
-PLACES = [[0.5, 1.0], [-1.25, 2.0], [0.0, 0.0], [3.0, 3.0], [-3.0, 0.01]]
-# Text and lists that mean something: by module and trait, what fits the sample, and what does not
-TEXTS = {
-    ("self_attention_explorer", "sentence"): (
-        ["fox", "red red runs fox"],
-        ["", "cat", "red cat", " ".join(["red"] * 65)],
-    ),
-    ("self_attention_explorer", "edited"): (
-        ["", "red=1,-2", "fox=0,0.125;red=2,2"],
-        ["red", "red=", "red=1", "red=1,2,3", "red=1,2.5", "red=1,nan", "cat=1,1", "red=1,1;"],
-    ),
-    ("query_plane", "query"): (
-        [[0.0, 0.0], [3.0, -3.0], [0.1, -2.75]],
-        ["1,1", [1.0], [1, 2, 3], [3.1, 0], [0, -3.1], [math.nan, 0], [[1, 1]], [True, 1]],
-    ),
-    **{
-        ("query_plane", name): (
-            [PLACES, [[3.0, -3.0]] * 5],
-            [PLACES[:4], [*PLACES, [0, 0]], [*PLACES[:4], [0, 3.1]], [[0]] * 5, "1,1"],
-        )
-        for name in ("key", "value")
-    },
-    ("tied_softmax", "edited"): (
-        ["", "un=3,-3", "deux=0.5,0;<i>=1,1"],
-        ["un=1", "un=4,0", "un=0,inf", "cinq=1,1", "un=x,1"],
-    ),
-    ("mask_builder", "lengths"): (["3", "1, 2,3", "0,0,99"], ["", "1,", "-1", "1.5", "a", "१२"]),
-    ("mask_builder", "by_hand"): (["", "2.4t", "0.0f_63.1t"], ["2.4", "2.4t_", "-1.2t", "2,4t"]),
-    ("bug_hunt", "asked"): (["", "0", "2.0.1"], ["3", "0.", "-1", "a", "0,1"]),
-    ("head_ablation", "off"): (
-        ["", "e1.1", "e1.2_d1.1_c1.2"],
-        ["e1.3", "x1.1", "e1", "c1.1_e1.1", "e1.1_e1.1", "e1.1_", "e1.1 d1.1"],
-    ),
-    ("head_ablation", "own"): (["", "six days", "days in"], ["six cats", " ", "six " * 49]),
-    ("forward_tracer", "own"): (["", "six days", "days in"], ["six cats", " ", "six " * 49]),
-}
 STRANGE = (None, True, [], {}, b"1", math.nan, object())
 
 

@@ -69,12 +69,7 @@ function build(w) {
   const names = about.settings.map(({ name }) => name);
   const labels = new Map([...about.settings.map((one) => [one.name, one]),
     ["seed", { label: "Seed" }]]);
-  const bools = (options) => options.every((value) => typeof value === "boolean");
-  w.state({
-    ...Object.fromEntries(about.settings.map(({ name, options }) =>
-      [name, bools(options) ? ui.flag() : ui.oneOf(...options)])),
-    seed: ui.integer(0, about.highest_seed),
-  });
+  w.state();
 
   const word = (name, value) => {
     const { options, words } = labels.get(name);
@@ -426,9 +421,10 @@ function build(w) {
 
   // --- the frame ---------------------------------------------------------------------------------
 
-  const seed = controls.text(w, "seed", { label: `Seed, 0 to ${about.highest_seed}`, parse(text) {
-    if (!/^\d+$/.test(text.trim()) || Number(text) > about.highest_seed) {
-      throw new Error(`expected a whole number from 0 to ${about.highest_seed}`);
+  const { most } = w.domain("seed");
+  const seed = controls.text(w, "seed", { label: `Seed, 0 to ${most}`, parse(text) {
+    if (!/^\d+$/.test(text.trim()) || Number(text) > most) {
+      throw new Error(`expected a whole number from 0 to ${most}`);
     }
     return Number(text);
   } });

@@ -238,9 +238,14 @@ class Laboratory(BookWidget):
         super().__init__(task=task, about=_about(found), **{**found.start, **settings}, seed=seed)
         self.on_msg(self._answer)
 
+    def declared(self) -> dict[str, Any]:
+        """The domains of the task's settings, and of the seed."""
+        own = {"seed", *TASKS[self.task].settings}
+        return {name: found for name, found in super().declared().items() if name in own}
+
     def data(self) -> dict[str, Any]:
         """The task, what the page must know of it, and its settings."""
-        own = {"task", "about", "seed", *TASKS[self.task].settings}
+        own = {"task", "about", "domains", "seed", *TASKS[self.task].settings}
         return {name: value for name, value in super().data().items() if name in own}
 
     def settings(self) -> dict[str, Any]:
@@ -328,5 +333,4 @@ def _about(task: Task) -> dict[str, Any]:
         "presets": [[label, dict(changes)] for label, changes in task.presets],
         "measure": task.measure,
         "asks": list(task.asks),
-        "highest_seed": HIGHEST_SEED,
     }

@@ -43,7 +43,7 @@ def _first_token(model: SequenceModel, source: Tensor) -> Int[Tensor, " batch"]:
     """What is fed first: BOS, or the last token of the prefix that a language model continues."""
     if getattr(model, "continues", False):
         return source[:, -1]
-    return source.new_full((len(source),), BOS)
+    return torch.full((len(source),), BOS, device=source.device)  # a source may be pictures
 
 
 @torch.no_grad()

@@ -40,6 +40,8 @@ class BookWidget(anywidget.AnyWidget):
     data are not plain JSON, or larger than 200 kB.
     """
 
+    domains = domain.Fixed()  # of the state, by name, where it is a list or a range of numbers
+
     _module: ClassVar[str]
     _folder: ClassVar[Path]
     _positional: ClassVar[int] = 0
@@ -73,6 +75,19 @@ class BookWidget(anywidget.AnyWidget):
         self._follow()
         self.data_json()  # a mistake in the data shows where the widget is made
 
+    @traitlets.default("domains")
+    def _domains(self) -> dict[str, Any]:
+        return self.declared()
+
+    def declared(self) -> dict[str, Any]:
+        """By trait, the domains that the browser learns: lists, and ranges of numbers."""
+        return {
+            name: found
+            for one in reversed(type(self).__mro__)
+            for name, trait in vars(one).items()
+            if isinstance(trait, domain.State) and (found := trait.exported(self)) is not None
+        }
+
     def limits(self) -> Iterator[tuple[str, int]]:
         """Name and largest value of each `Whole` without `high`, after those it depends on."""
         yield from ()
@@ -97,7 +112,7 @@ class BookWidget(anywidget.AnyWidget):
         inherited = anywidget.AnyWidget.class_trait_names()
         names = sorted(self.trait_names(sync=lambda tag: tag is True))
         own = [n for n in names if n not in inherited and not n.startswith("_")]
-        return {name: getattr(self, name) for name in own}
+        return {name: getattr(self, name) for name in own if name != "domains" or self.domains}
 
     def data_json(self) -> str:
         """The data as JSON that is safe inside a page: it holds no `<`.

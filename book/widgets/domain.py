@@ -38,6 +38,10 @@ class State(traitlets.TraitType):
         """The value as the widget keeps it. Errors: ValueError for one outside the domain."""
         return value
 
+    def exported(self, widget: Any) -> Any:
+        """The domain as the browser's controls take it; None where the script says it itself."""
+        return None
+
     def validate(self, widget: Any, value: Any) -> Any:
         return (self._own_check or self.check)(widget, value, self.name)
 
@@ -59,9 +63,15 @@ class Choice(State):
         super().__init__(default)
         self.options = options if callable(options) else list(options)
 
+    def allowed(self, widget: Any) -> list[Any]:
+        """The options of this widget."""
+        return list(self.options(widget) if callable(self.options) else self.options)
+
     def check(self, widget: Any, value: Any, name: str) -> Any:
-        options = self.options(widget) if callable(self.options) else self.options
-        return one_of(value, options, name)
+        return one_of(value, self.allowed(widget), name)
+
+    def exported(self, widget: Any) -> list[Any]:
+        return self.allowed(widget)
 
 
 class Whole(State):
@@ -73,6 +83,10 @@ class Whole(State):
 
     def check(self, widget: Any, value: Any, name: str) -> Any:
         return value if self.high is None else whole(value, name, self.low, self.high)
+
+    def exported(self, widget: Any) -> dict[str, Any] | None:
+        within = {"least": self.low, "most": self.high, "whole": True}
+        return None if self.high is None else within
 
     def _cross_validate(self, widget: Any, value: Any) -> Any:
         """As the limits depend on other traits, they are held once those have their values too."""
@@ -94,12 +108,18 @@ class Number(State):
         super().__init__(default, lambda _, value, name: number(value, name, low, high, digits=2))
         self.low, self.high = low, high
 
+    def exported(self, widget: Any) -> dict[str, Any]:
+        return {"least": self.low, "most": self.high, "whole": False}
+
 
 class Flag(State):
     """True or False."""
 
     def __init__(self, default: bool = False):
         super().__init__(default, lambda _, value, name: flag(value, name))
+
+    def exported(self, widget: Any) -> list[bool]:
+        return [False, True]
 
 
 def defaults(cls: type) -> Iterator[tuple[str, Any]]:

@@ -10,7 +10,7 @@ export default {
       w.state({
         size: ui.integer(1, 8),
         kind: ui.oneOf("plain", "causal"),
-        numbers: ui.flag(),
+        numbers: ui.oneOf(false, true),
         row: ui.text(80),
       });
       const size = controls.slider(w, "size", { label: "Size" });

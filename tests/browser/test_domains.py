@@ -11,12 +11,12 @@ from widgets import domain
 pytestmark = pytest.mark.browser
 # Keeps what each key of the state may be, where the test can ask it.
 LISTEN = """<script>document.addEventListener("DOMContentLoaded", () => {
-  const frame = bookWidgets.shared.ui.Widget.prototype;
+  const frame = bookWidgets.shared.$ui.Widget.prototype;
   const declare = frame.state;
   window.keys = {};
   frame.state = function state(keys) {
-    Object.assign(window.keys, keys);
     declare.call(this, keys);
+    Object.assign(window.keys, this.keys);
   };
 });</script>"""
 

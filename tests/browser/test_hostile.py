@@ -17,7 +17,7 @@ from widgets import domain
 pytestmark = pytest.mark.browser
 # Keeps each widget of the page where the test can ask it.
 LISTEN = """<script>document.addEventListener("DOMContentLoaded", () => {
-  const frame = bookWidgets.shared.ui.Widget.prototype;
+  const frame = bookWidgets.shared.$ui.Widget.prototype;
   const declare = frame.state;
   window.held = [];
   frame.state = function state(keys) {

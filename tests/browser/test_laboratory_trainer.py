@@ -33,7 +33,7 @@ def test_the_same_seed_gives_the_same_run(page, task):
     assert len({tuple(run) for run in [first, *others]}) == 4
 
 
-@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("plain", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("task", SMALL)
 def test_torch_takes_the_same_steps(page, one_thread, task, plain):
     body = (

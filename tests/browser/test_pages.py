@@ -79,7 +79,7 @@ class Opened(Visit):
         super().__init__(page, url)
         self.first = weight.bytes
         page.evaluate(SCROLL)
-        page.wait_for_function("[...document.images].every((image) => image.complete)")
+        page.wait_for_function("() => [...document.images].every((image) => image.complete)")
         self.whole, self.parts = weight.bytes, weight.largest
         self.complaints, self.seen = list(self.problems), list(self.responses)
 
@@ -111,6 +111,12 @@ def each(names: list[str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("opened", names, indirect=True, scope="module")
 
 
+def themes(now: str) -> pytest.MarkDecorator:
+    """`make test` looks at one theme; both are looked at thoroughly at night."""
+    cases = [pytest.param(theme, True, marks=pytest.mark.slow) for theme in ("light", "dark")]
+    return pytest.mark.parametrize(("theme", "thorough"), [(now, False), *cases])
+
+
 @each(PAGES)
 def test_page_is_quiet_and_self_contained(opened: Opened):
     assert opened.complaints == []
@@ -127,9 +133,9 @@ def test_page_is_light(opened: Opened):
 
 
 @each(PAGES)
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-def test_page_is_accessible_on_a_desktop(opened: Opened, theme: str):
-    assert_accessible(opened, theme, DESKTOP)
+@themes("light")
+def test_page_is_accessible_on_a_desktop(opened: Opened, theme: str, thorough: bool):
+    assert_accessible(opened, theme, DESKTOP, thorough)
 
 
 @each(CHAPTERS)
@@ -166,9 +172,9 @@ def test_nothing_scrolls_sideways_on_a_desktop(opened: Opened):
 
 
 @each(PAGES)
-@pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
-def test_page_is_accessible_on_a_phone(opened: Opened, theme: str):
-    assert_accessible(opened, theme, PHONE)
+@themes("dark")
+def test_page_is_accessible_on_a_phone(opened: Opened, theme: str, thorough: bool):
+    assert_accessible(opened, theme, PHONE, thorough)
 
 
 @each(CHAPTERS)
@@ -193,10 +199,10 @@ def test_page_fits_when_enlarged(opened: Opened):
     assert page.evaluate("document.documentElement.scrollWidth") <= ENLARGED
 
 
-def assert_accessible(opened: Opened, theme: str, width: int) -> None:
+def assert_accessible(opened: Opened, theme: str, width: int, thorough: bool) -> None:
     page = opened.show(theme, width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert violations(page, whole=theme == "light") == []
+    assert violations(page, whole=theme == "light", thorough=thorough) == []
     assert opened.problems == []
 
 

@@ -176,7 +176,7 @@ def rows_of(page, name):
     return [number(text) for text in found.locator("td").all_inner_texts()]
 
 
-@pytest.mark.parametrize("via", ["http", "file"])
+@pytest.mark.parametrize("via", ["http", pytest.param("file", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_cell_shows_its_arithmetic_and_it_adds_up(stage, tracer, name, via):
     page = show(stage, tracer, name, via=via)

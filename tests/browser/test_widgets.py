@@ -8,8 +8,9 @@ from playwright.sync_api import expect
 from build.directives import widgets
 from chapters.attention_seq2seq.alignment_player import AlignmentPlayer
 from chapters.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
+from chapters.attention_seq2seq.tests.samples import bins, sentences
 from tests.gate import each_look, some_widgets
-from tests.widget_samples import SAMPLES, bins, sentences
+from tests.widget_samples import SAMPLES
 from widgets import joiner
 
 pytestmark = pytest.mark.browser
@@ -28,7 +29,7 @@ CONTRAST = """() => {
   node.style.transition = "none";
   const found = [];
   for (let step = 0; step <= 200; step += 1) {
-    bookWidgets.shared.chart.shade(node, step / 200);
+    bookWidgets.shared.$chart.shade(node, step / 200);
     const style = getComputedStyle(node);
     const [ground, ink] = [light(style.backgroundColor), light(style.color)];
     found.push({ ground, ratio: (Math.max(ground, ink) + 0.05) / (Math.min(ground, ink) + 0.05) });
@@ -37,7 +38,7 @@ CONTRAST = """() => {
 }"""
 
 
-@pytest.fixture(params=sorted(SAMPLES))
+@pytest.fixture(params=some_widgets(SAMPLES))
 def sample(request):
     return SAMPLES[request.param]()
 
@@ -46,19 +47,26 @@ def test_every_widget_has_a_sample():
     assert sorted(SAMPLES) == list(widgets.widgets())
 
 
-@pytest.mark.parametrize("via", ["http", "file", "module"])
-def test_widget_starts_wherever_it_is_shown(stage, sample, via):
+@pytest.mark.parametrize("sample", sorted(SAMPLES), indirect=True)
+def test_widget_starts_in_a_notebook(stage, sample):
+    assert_started(stage.show(sample, via="module"), links=0)
+
+
+@pytest.mark.parametrize("via", ["http", "file"])
+def test_widget_starts_on_a_page(stage, sample, via):
+    """On its own page `test_pages.py` uses each widget of the book."""
     page = stage.show(sample, via=via)
+    assert_started(page, links=1)
+    expect(page.locator(".book-widget-static")).to_be_hidden()
+
+
+def assert_started(page, links: int) -> None:
     expect(page.locator(".bw")).to_have_count(1)
     expect(page.locator(".bw-error")).to_be_hidden()
     expect(page.locator(".bw-body")).to_be_visible()
-    copy = page.get_by_role("button", name="Copy link to this state")
-    expect(copy).to_have_count(0 if via == "module" else 1)
-    if via != "module":
-        expect(page.locator(".book-widget-static")).to_be_hidden()
+    expect(page.get_by_role("button", name="Copy link to this state")).to_have_count(links)
 
 
-@pytest.mark.parametrize("sample", some_widgets(SAMPLES), indirect=True)
 @each_look
 def test_widget_is_accessible_and_fits(stage, sample, theme, width):
     page = stage.show(sample, theme=theme, width=width)

@@ -30,7 +30,8 @@ def test_every_task_starts_within_its_settings_and_hands_them_over(task):
     assert set(found.start) == set(found.settings)
     assert widget.settings() == dict(found.start)
     data = json.loads(widget.data_json())
-    assert set(data) == {"task", "about", "seed", *found.settings}
+    assert set(data) == {"task", "about", "domains", "seed", *found.settings}
+    assert set(data["domains"]) == {"seed", *found.settings}
     assert data["seed"] == 0
     for one in data["about"]["settings"]:
         assert one["options"] == list(found.settings[one["name"]].options)

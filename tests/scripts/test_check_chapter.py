@@ -41,7 +41,7 @@ def test_a_chapter_is_linted_tested_built_and_opened():
     chapter = KNOWN["multi_head"]
     commands = [words(step) for step in steps(chapter)]
     tools = [Path(command[0]).name for command in commands]
-    assert {"ruff", "codespell", "mypy", "jupyter-book"} <= set(tools)
+    assert {"ruff", "codespell", "eslint", "mypy", "jupyter-book"} <= set(tools)
     tested = {word for command in commands if "pytest" in command for word in command}
     assert {
         "book/chapters/multi_head/tests",

@@ -9,28 +9,25 @@ import traitlets
 
 from chapters.attention_layer.softmax_scale import SoftmaxScaleExplorer
 from chapters.attention_seq2seq.alignment_player import AlignmentPlayer
+from chapters.attention_seq2seq.tests.samples import bins, sentences
 from chapters.complexity.complexity_explorer import ComplexityExplorer
 from chapters.decoding.beam_explorer import BeamExplorer
+from chapters.decoding.tests.samples import ROWS
 from chapters.families.families_explorer import FamiliesExplorer
+from chapters.families.tests.samples import rows_of_families
 from chapters.masking.mask_builder import MaskBuilder
+from chapters.mistakes.tests.samples import hunted
 from chapters.multi_head.heads_explorer import HeadsExplorer
+from chapters.multi_head.tests.samples import measured
 from chapters.positions.position_explorer import PositionExplorer
 from chapters.self_attention.self_attention_explorer import SelfAttentionExplorer
+from chapters.seq2seq.tests.samples import recorded_runs
 from chapters.training.learning_rate import LearningRateExplorer
+from chapters.transformer.tests.samples import traced
 from lib.data import Pair
+from tests.packed import packed
 from tests.widget_domains import inside, outside, traits
-from tests.widget_samples import (
-    ROWS,
-    SAMPLES,
-    bins,
-    hunted,
-    measured,
-    packed,
-    recorded_runs,
-    rows_of_families,
-    sentences,
-    traced,
-)
+from tests.widget_samples import SAMPLES
 from widgets import domain
 
 TRAITS = [(name, trait) for name, make in sorted(SAMPLES.items()) for trait in traits(make())]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.widget_samples import SAMPLES, packed
+from tests.packed import packed
+from tests.widget_samples import SAMPLES
 from widgets.model_widget import LONGEST
 
 NAMES = ("forward_tracer", "head_ablation")

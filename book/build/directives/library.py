@@ -305,5 +305,6 @@ class Library(SphinxDirective):
                 "", *(item(name, file) for name in module.names), classes=["library"]
             )
             identifier = full.replace(".", "-").replace("_", "-")
-            sections.append(nodes.section("", title, summary, names, ids=[identifier]))
+            parts = (title, summary, names)
+            sections.append(nodes.section("", *parts, ids=[identifier], classes=["library-module"]))
         return sections

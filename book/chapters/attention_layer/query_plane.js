@@ -335,14 +335,7 @@ export default {
     }, (w) => {
       const limit = w.data("limit");
       const most = w.data("key").length;
-      w.state({
-        query: vector(limit),
-        key: vectors(most, limit),
-        value: vectors(most, limit),
-        n_keys: ui.integer(w.data("fewest_keys"), most),
-        scaled: ui.flag(),
-        temperature: ui.oneOf(...w.data("temperatures")),
-      });
+      w.state({ query: vector(limit), key: vectors(most, limit), value: vectors(most, limit) });
       let active = null; // the key that the reader points at, or that has the focus
 
       const count = controls.slider(w, "n_keys", { label: "Number of keys" });

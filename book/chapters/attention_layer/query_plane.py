@@ -69,8 +69,6 @@ class QueryPlane(BookWidget):
     temperature = domain.Choice(1.0, TEMPERATURES)
     starts = domain.Fixed()
     limit = domain.Fixed(LIMIT)
-    fewest_keys = domain.Fixed(FEWEST)
-    temperatures = domain.Fixed(temperature.options)
 
     def __init__(
         self,

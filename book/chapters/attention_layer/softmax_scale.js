@@ -122,16 +122,9 @@ export default {
       lead: "A random query meets random keys; every entry has variance 1. Widen the vectors and "
         + "watch the scores grow apart, until one key has all the weight.",
     }, (w) => {
-      const widths = w.data("widths");
-      const mostKeys = w.data("most_keys");
-      w.state({
-        d_k: ui.oneOf(...widths),
-        temperature: ui.oneOf(...w.data("temperatures")),
-        n_keys: ui.integer(2, mostKeys),
-        scaled: ui.flag(),
-        seed: ui.integer(0, w.data("last_seed")),
-        curve: ui.oneOf("sensitivity", "entropy"),
-      });
+      const widths = w.domain("d_k");
+      const mostKeys = w.domain("n_keys").most;
+      w.state();
       const percent = (share) => (share > 0.995 && share < 1 ? "> 99 %"
         : share > 0 && share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
       const short = (value) => (Math.abs(value) < 10 ? value.toFixed(2) : value.toFixed(1))
@@ -142,7 +135,7 @@ export default {
       const keys = controls.slider(w, "n_keys", { label: "Number of keys" });
       const scaled = controls.toggle(w, "scaled", { label: "Divide by √d_k" });
       const again = ui.button("Draw again", () =>
-        w.set({ seed: (w.get("seed") + 1) % (w.data("last_seed") + 1) }));
+        w.set({ seed: (w.get("seed") + 1) % (w.domain("seed").most + 1) }));
       const curve = controls.choice(w, "curve", {
         label: "Over all dimensions", options: [["sensitivity", "Sensitivity"], ["entropy", "Entropy"]] });
 

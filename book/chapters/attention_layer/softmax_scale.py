@@ -31,10 +31,6 @@ class SoftmaxScaleExplorer(BookWidget):
     n_keys = domain.Whole(8, 2, 64)
     seed = domain.Whole(55, 0, 9999)  # its largest weight rises with the width, as most do
     curve = domain.Choice("sensitivity", ("sensitivity", "entropy"))
-    widths = domain.Fixed(d_k.options)
-    temperatures = domain.Fixed(temperature.options)
-    most_keys = domain.Fixed(n_keys.high)
-    last_seed = domain.Fixed(seed.high)
 
     def summary(self) -> str:
         scale = "with" if self.scaled else "without"

@@ -109,18 +109,8 @@ export default {
       lead: "Four kinds of layer read n vectors of dimension d. Change the sizes, see what each costs, "
         + "then pick one.",
     }, (w) => {
-      const lengths = w.data("lengths");
-      const [least, most] = w.data("kernels");
-      w.state({
-        n: ui.oneOf(...lengths),
-        d: ui.oneOf(...w.data("dimensions")),
-        k: ui.integer(least, most),
-        radius: ui.oneOf(...w.data("radii")),
-        dilated: ui.flag(),
-        projections: ui.flag(),
-        measure: ui.oneOf(...Object.keys(MEASURES)),
-        pick: ui.oneOf("none", ...LAYERS),
-      });
+      const lengths = w.domain("n");
+      w.state();
       const length = controls.slider(w, "n", { label: "Length n", format: count });
       const width = controls.slider(w, "d", { label: "Dimension d", format: count });
       const kernel = controls.slider(w, "k", { label: "Kernel k" });

@@ -40,10 +40,6 @@ class ComplexityExplorer(BookWidget):
     projections = domain.Flag()
     measure = domain.Choice("work", MEASURES)
     pick = domain.Choice("none", ("none", *LAYERS))
-    lengths = domain.Fixed(n.options)
-    dimensions = domain.Fixed(d.options)
-    radii = domain.Fixed(radius.options)
-    kernels = domain.Fixed([KERNELS[0], KERNELS[-1]])  # least and most
 
     def costs(self) -> dict[str, Cost]:
         """What each layer costs at the sizes set, from `measure.costs`."""

@@ -113,10 +113,7 @@ export default {
       const trees = examples.map(grow);
       w.state({
         example: ui.integer(0, examples.length - 1),
-        beam: ui.integer(1, w.data("most_beam")),
-        alpha: ui.number(0, w.data("most_alpha")),
         step: ui.integer(1, Math.max(maxLength, w.data("step"))), // past the last: the last
-        pruned: ui.flag(),
       });
       let run = null;
       const stepOf = (state) => Math.min(state.step, run.steps.length);

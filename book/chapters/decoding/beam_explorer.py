@@ -40,8 +40,6 @@ class BeamExplorer(BookWidget):
     pruned = domain.Flag()
     examples = domain.Fixed()
     max_length = domain.Fixed()
-    most_beam = domain.Fixed(beam.high)
-    most_alpha = domain.Fixed(alpha.high)
 
     def __init__(self, examples: Mapping[str, Rows], *, max_length: int = 30, **start: Any):
         if not isinstance(examples, Mapping) or not examples:

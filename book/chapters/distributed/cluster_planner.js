@@ -42,12 +42,7 @@ export default {
       lead: "Choose a model, a link and a number of GPUs. The curve shows the fraction of a step in "
         + "which a GPU computes.",
     }, (w) => {
-      const choices = w.data("choices");
-      w.state({
-        ...Object.fromEntries(Object.entries(choices).map(([key, all]) => [key, ui.oneOf(...all)])),
-        same_batch: ui.flag(),
-        fsdp: ui.flag(),
-      });
+      w.state();
       const slider = (key, label, format) => controls.slider(w, key, { label, format }).element;
       const lines = chart.lines({ title: "Efficiency by number of GPUs", height: 240,
         x: { label: "GPUs", min: 0, max: 1 }, y: { label: "efficiency", min: 0, max: 1 } });
@@ -56,7 +51,7 @@ export default {
         ui.h("caption", { class: "bw-hidden", text: "A step of this plan" }), body);
 
       w.draw((state) => {
-        const curve = choices.gpus.map((n) => [Math.log2(n), plan(state, n).efficiency]);
+        const curve = w.domain("gpus").map((n) => [Math.log2(n), plan(state, n).efficiency]);
         const ticks = curve.filter((_, i) => i % 2 === 0).map(([x]) => [x, String(2 ** x)]);
         const texts = shown(plan(state));
         lines.update([{ name: "efficiency", points: curve }], {

@@ -35,16 +35,6 @@ class ClusterPlanner(BookWidget):
     overlap = domain.Choice(67, OVERLAPS)
     same_batch = domain.Flag()
     fsdp = domain.Flag()
-    choices = domain.Fixed(
-        {
-            "gpus": list(GPUS),
-            "parameters": list(PARAMETERS),
-            "compute": list(COMPUTE),
-            "bandwidth": list(BANDWIDTHS),
-            "latency": list(LATENCIES),
-            "overlap": list(OVERLAPS),
-        }
-    )
 
     def operations(self) -> list[Collective]:
         """What the ranks exchange in a step."""

@@ -108,15 +108,7 @@ export default {
       const rows = w.data("vectors");
       const known = Object.fromEntries(tokens.map((token, i) => [token, rows[i]]));
       const limit = w.data("limit");
-      w.state({
-        edited: ui.readable((text) => moved.unpack(text, known, limit)),
-        state_1: ui.number(-limit, limit),
-        state_2: ui.number(-limit, limit),
-        target: ui.oneOf(...tokens),
-        temperature: ui.oneOf(...w.data("temperatures")),
-        smoothing: ui.number(0, w.data("most_smoothing")),
-        token: ui.oneOf(...tokens),
-      });
+      w.state({ edited: ui.readable((text) => moved.unpack(text, known, limit)) });
       const held = () => ({ ...known, ...moved.unpack(w.get("edited"), known, limit) });
       const round = (value) => Math.min(limit, Math.max(-limit, Math.round(100 * value) / 100));
       const moveState = ([a, b]) => w.set({ state_1: round(a), state_2: round(b) });

@@ -37,8 +37,6 @@ class TiedSoftmaxExplorer(BookWidget):
     smoothing = domain.Number(0.0, 0, 0.5)
     token = domain.Choice("", lambda self: self.tokens)
     limit = domain.Fixed(LIMIT)
-    most_smoothing = domain.Fixed(smoothing.high)
-    temperatures = domain.Fixed(temperature.options)
 
     def __init__(
         self,

@@ -69,12 +69,11 @@ export default {
         + "to guess it, whether it is a target of its loss, and what a small trained model predicts.",
     }, (w) => {
       const sentences = w.data("sentences");
-      const families = w.data("families");
+      const families = w.domain("family");
       const most = (count) => Math.max(...sentences.map(count));
       w.state({
         sentence: ui.integer(0, sentences.length - 1),
         position: ui.integer(1, most(({ tokens }) => tokens.length) - 1),
-        family: ui.oneOf(...families),
         shown: ui.integer(1, most(({ prefix }) => prefix)),
       });
       // A place past the end of a shorter sentence is its last one.

@@ -38,7 +38,6 @@ class FamiliesExplorer(BookWidget):
     position = domain.Whole(1, 1)
     family = domain.Choice(FAMILIES[0], FAMILIES)
     shown = domain.Whole(1, 1)
-    families = domain.Fixed(family.options)
 
     def __init__(self, sentences: Sequence[Mapping[str, Any]], **start: Any):
         super().__init__(sentences=domain.items(sentences, "sentences", _sentence), **start)

@@ -179,16 +179,9 @@ export default {
       lead: "Build a deep stack of feed-forward sub-layers with random parameters. See how large its "
         + "vectors become on the way up, and its gradients on the way down.",
     }, (w) => {
-      const [most, positions] = [w.data("most_layers"), w.data("positions")];
-      const lastSeed = w.data("last_seed");
-      w.state({
-        n_layers: ui.integer(1, most),
-        norm: ui.oneOf("none", "pre", "post"),
-        residual: ui.flag(),
-        scale: ui.oneOf(...w.data("scales")),
-        d_model: ui.oneOf(...w.data("widths")),
-        seed: ui.integer(0, lastSeed),
-      });
+      const [most, positions] = [w.domain("n_layers").most, w.data("positions")];
+      const lastSeed = w.domain("seed").most;
+      w.state();
       const depth = controls.slider(w, "n_layers", { label: "Layers" });
       const scale = controls.slider(w, "scale", { label: "Initial scale",
         format: (value) => `× ${value}` });

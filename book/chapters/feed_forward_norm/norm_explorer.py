@@ -32,11 +32,7 @@ class NormExplorer(BookWidget):
     scale = domain.Choice(0.7, SCALES)
     d_model = domain.Choice(32, WIDTHS)
     seed = domain.Whole(0, 0, 9999)
-    widths = domain.Fixed(d_model.options)
-    scales = domain.Fixed(scale.options)
-    most_layers = domain.Fixed(n_layers.high)
     positions = domain.Fixed(TIME)
-    last_seed = domain.Fixed(seed.high)
 
     def summary(self) -> str:
         beside = "with" if self.residual else "without"

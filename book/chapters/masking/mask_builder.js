@@ -113,14 +113,8 @@ export default {
         + "(row) may attend to a key (column) where the mask is True.",
     }, (w) => {
       const [queryTokens, keyTokens] = [w.data("query_tokens"), w.data("key_tokens")];
-      const most = w.data("most"); // a radius of as many as there are keys, or more, is no window
-      const [size, upTo] = [ui.integer(1, most), ui.integer(0, most)];
-      w.state({
-        kind: ui.oneOf("self", "cross"), n_queries: size, n_keys: size,
-        padding: ui.oneOf("none", "sequence", "queries"), length: upTo,
-        lengths: ui.readable(readLengths), causal: ui.flag(), radius: upTo,
-        by_hand: ui.readable(readCells), n_layers: ui.integer(1, w.data("most_layers")), row: upTo,
-      });
+      const { most } = w.domain("radius"); // of as many as there are keys, or more, is no window
+      w.state({ lengths: ui.readable(readLengths), by_hand: ui.readable(readCells) });
       const nKeys = () => w.get(w.get("kind") === "self" ? "n_queries" : "n_keys");
 
       const kind = controls.choice(w, "kind", { label: "Attention",

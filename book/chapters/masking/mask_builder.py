@@ -58,8 +58,6 @@ class MaskBuilder(BookWidget):
     by_hand = domain.State("", _cells)  # cells such as 2.4t_3.0f: row, column, allowed
     n_layers = domain.Whole(1, 1, 12)
     row = domain.Whole(0, 0, MOST)  # past the last one: the last one
-    most = domain.Fixed(MOST)
-    most_layers = domain.Fixed(n_layers.high)
 
     def __init__(
         self,

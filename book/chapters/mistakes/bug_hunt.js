@@ -51,10 +51,8 @@ export default {
       const [cases, right, step] = [w.data("cases"), w.data("right"), w.data("window")];
       const names = properties.map(({ name }) => name);
       const keys = mistakes.map(({ name }) => name);
-      const known = (text) => (text === "" || keys.includes(text) ? text : undefined);
       w.state({
-        mode: ui.oneOf("hunt", "matrix"), case: ui.integer(0, cases.length - 1),
-        test: ui.oneOf(...names), guess: known, named: known, shown: ui.flag(),
+        case: ui.integer(0, cases.length - 1),
         asked: (text) => (typeof text === "string" && readAsked(text, names.length) ? text
           : undefined),
         row: ui.integer(0, mistakes.length - 1), column: ui.integer(0, names.length - 1),

@@ -134,18 +134,7 @@ export default {
         + "your block with the choices of 2017 at the same sizes.",
     }, (w) => {
       const [models, paper, sizes] = [w.data("models"), w.data("paper"), w.data("sizes")];
-      w.state({
-        model: ui.oneOf(...Object.keys(models)),
-        norm: ui.oneOf("layer", "rms"),
-        activation: ui.oneOf("relu", "gelu", "swiglu"),
-        positions: ui.oneOf("sinusoidal", "learned", "rotary"),
-        kv_heads: ui.oneOf("all", "groups", "one"),
-        bias: ui.flag(),
-        window: ui.flag(),
-        experts: ui.flag(),
-        tied: ui.flag(),
-        context: ui.oneOf(...w.data("contexts")),
-      });
+      w.state();
       const published = () => w.set(models[w.get("model")].choices);
       const pick = controls.select(w, "model", { label: "Sizes of",
         options: Object.keys(models).map((name) => [name, name]) });

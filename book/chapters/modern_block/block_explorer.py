@@ -81,7 +81,6 @@ class BlockExplorer(BookWidget):
     experts = domain.Flag()
     tied = domain.Flag()
     context = domain.Choice(2048, CONTEXTS)
-    contexts = domain.Fixed(context.options)
     models = domain.Fixed({name: _described(name) for name in PUBLISHED})
     paper = domain.Fixed(PAPER)
     sizes = domain.Fixed({"window": WINDOW, "experts": EXPERTS, "active": ACTIVE})

@@ -29,7 +29,6 @@ export default {
       };
       w.state({
         off: ui.readable((text) => ablation.parse(text, heads)),
-        mode: ui.oneOf("zero", "mean"),
         sentence: ui.integer(0, count),
         own: ui.text(composer.LONGEST),
       });

@@ -81,13 +81,8 @@ export default {
       lead: "Turn the sizes of one multi-head attention layer. See the shape after each step, what "
         + "the layer costs, and one attention map for each head.",
     }, (w) => {
-      const widths = w.data("widths");
-      w.state({
-        d_model: ui.oneOf(...widths),
-        n_heads: ui.integer(1, w.data("most_heads")),
-        d_k: ui.oneOf(...w.data("head_widths")),
-        time: ui.integer(1, w.data("most_tokens")),
-      });
+      const widths = w.domain("d_model");
+      w.state();
       const model_ = controls.slider(w, "d_model", { label: "Dimension d_model" });
       const heads = controls.slider(w, "n_heads", { label: "Heads" });
       const time = controls.slider(w, "time", { label: "Tokens" });
@@ -114,7 +109,7 @@ export default {
       const colour = () => getComputedStyle(ink).color.match(/[\d.]+/g).slice(0, 3).map(Number);
 
       function drawMaps({ d_model: d, n_heads: h, time: n }, dk) {
-        projected ??= projections(widths, w.data("most_tokens"), Math.max(...widths));
+        projected ??= projections(widths, w.domain("time").most, Math.max(...widths));
         const rgb = colour();
         const shown = Math.min(h, SHOWN);
         while (maps.children.length > shown) maps.lastChild.remove();
@@ -145,7 +140,7 @@ export default {
         trouble.hidden = whole;
         fits.hidden = whole;
         if (!whole) {
-          const good = Array.from({ length: w.data("most_heads") }, (_, i) => i + 1)
+          const good = Array.from({ length: w.domain("n_heads").most }, (_, i) => i + 1)
             .filter((heads_) => d % heads_ === 0);
           trouble.textContent = `✗ ${d} cannot be shared out among ${h} heads: ${d} / ${h} = `
             + `${dk.toFixed(2)}, and a dimension is a whole number. Take a number of heads that `

@@ -24,10 +24,6 @@ class HeadsExplorer(BookWidget):
     n_heads = domain.Whole(4, 1, 16)
     d_k = domain.Choice(0, (0, *HEAD_WIDTHS))  # 0 stands for d_model / n_heads
     time = domain.Whole(12, 1, 64)
-    widths = domain.Fixed(d_model.options)
-    head_widths = domain.Fixed(d_k.options)
-    most_heads = domain.Fixed(n_heads.high)
-    most_tokens = domain.Fixed(time.high)
 
     def __init__(
         self, d_model: int = 64, n_heads: int = 4, *, d_k: int | None = None, time: int = 12

@@ -79,14 +79,8 @@ export default {
       lead: "Choose a scheme and its sizes. See what each position gets, how the score of two "
         + "positions depends on their distance, and what moving on by k does.",
     }, (w) => {
-      const [widths, bases] = [w.data("widths"), w.data("bases")];
-      const [longest, nHeads] = [w.data("longest"), w.data("n_heads")];
-      const place = ui.integer(0, longest - 1);
-      w.state({
-        scheme: ui.oneOf(...Object.keys(NAMES)), d_model: ui.oneOf(...widths),
-        length: ui.integer(2, longest), base: ui.oneOf(...bases), position: place, shift: place,
-        pair: ui.integer(0, Math.max(...widths) / 2 - 1), head: ui.integer(1, nHeads),
-      });
+      const nHeads = w.domain("head").most;
+      w.state({ pair: ui.integer(0, Math.max(...w.domain("d_model")) / 2 - 1) });
       const scheme = controls.choice(w, "scheme", {
         label: "Scheme", options: Object.entries(NAMES) });
       const width = controls.slider(w, "d_model", { label: "Dimension d_model" });

@@ -35,10 +35,6 @@ class PositionExplorer(BookWidget):
     shift = domain.Whole(7, 0, LONGEST - 1)
     pair = domain.Whole(3)
     head = domain.Whole(1, 1, 8)
-    widths = domain.Fixed(d_model.options)
-    bases = domain.Fixed(base.options)
-    longest = domain.Fixed(LONGEST)
-    n_heads = domain.Fixed(head.high)
 
     def limits(self) -> Iterator[tuple[str, int]]:
         yield "pair", self.d_model // 2 - 1

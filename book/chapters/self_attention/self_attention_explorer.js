@@ -112,8 +112,8 @@ export default {
     }, (w) => {
       const rows = w.data("vectors");
       const known = Object.fromEntries(w.data("words").map((word, i) => [word, rows[i]]));
-      const [most, limit, widths] = [w.data("most_tokens"), w.data("limit"), w.data("widths")];
-      const widest = Math.max(...widths, rows[0].length);
+      const [{ most }, limit] = [w.domain("n_tokens"), w.data("limit")];
+      const widest = Math.max(...w.domain("width"), rows[0].length);
       function parse(text) {
         const tokens = cut(text);
         const strange = tokens.filter((token) => !Object.hasOwn(known, token));
@@ -125,12 +125,8 @@ export default {
         throw new Error(`expected 1 to ${most} words, got ${tokens.length}`);
       }
       w.state({
-        source: ui.oneOf("sentence", "random"),
         sentence: ui.readable(parse),
         edited: ui.readable((text) => moved.unpack(text, known, limit)),
-        n_tokens: ui.integer(1, most), width: ui.oneOf(...widths),
-        spread: ui.oneOf(...w.data("spreads")), seed: ui.integer(0, w.data("last_seed")),
-        scaled: ui.flag(), causal: ui.flag(), positions: ui.flag(),
         query: ui.integer(0, most - 1), key: ui.integer(0, most - 1),
         entry: ui.integer(0, widest - 1),
       });

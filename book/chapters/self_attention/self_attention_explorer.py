@@ -52,11 +52,7 @@ class SelfAttentionExplorer(BookWidget):
     key = domain.Whole()
     entry = domain.Whole()
     limit = domain.Fixed(LIMIT)
-    most_tokens = domain.Fixed(n_tokens.high)
     most_sliders = domain.Fixed(MOST_SLIDERS)
-    widths = domain.Fixed(width.options)
-    spreads = domain.Fixed(spread.options)
-    last_seed = domain.Fixed(seed.high)
 
     def __init__(
         self,

@@ -9,7 +9,6 @@ const AXES = {
   steps: { name: "training steps", list: "counts", text: (value) => `${count(value)} steps` },
   lr: { name: "learning rate", list: "rates", text: (value) => `rate ${value}` },
 };
-const MODELS = ["last state only", "attention"];
 
 /** A whole number, its thousands apart. */
 const count = (value) => value.toLocaleString("en-GB");
@@ -54,15 +53,7 @@ export default {
       const [lengths, sentences, runs, items] = ["lengths", "sentences", "runs", "items"]
         .map((key) => w.data(key));
       const most = Math.max(...sentences.map((pairs) => pairs.length));
-      w.state({
-        model: ui.oneOf(...MODELS),
-        d_hidden: ui.oneOf(...w.data("dimensions")),
-        steps: ui.oneOf(...w.data("counts")),
-        lr: ui.oneOf(...w.data("rates")),
-        along: ui.oneOf(...Object.keys(AXES)),
-        length: ui.integer(0, lengths.length - 1),
-        example: ui.integer(0, most - 1),
-      });
+      w.state({ length: ui.integer(0, lengths.length - 1), example: ui.integer(0, most - 1) });
       const percent = (share) => `${Math.round(100 * share)} %`;
 
       const which = controls.choice(w, "model", { label: "What the decoder gets",

@@ -71,15 +71,7 @@ export default {
       lead: "Three schedules over one run. Change the numbers, see where each peak is, and read "
         + "the rate of the chosen schedule at any step.",
     }, (w) => {
-      const totals = w.data("totals");
-      w.state({
-        schedule: ui.oneOf(...KINDS),
-        d_model: ui.oneOf(...w.data("d_models")),
-        warmup: ui.oneOf(...w.data("warmups")),
-        total: ui.oneOf(...totals),
-        peak: ui.oneOf(...w.data("peaks")),
-        step: ui.integer(0, Math.max(...totals) - 1),
-      });
+      w.state({ step: ui.integer(0, Math.max(...w.domain("total")) - 1) });
       const warmup = controls.slider(w, "warmup", { label: "Warm-up, steps",
         format: (value) => (value === 1 ? "none" : count(value)) });
       const total = controls.slider(w, "total", {

@@ -34,10 +34,6 @@ class LearningRateExplorer(BookWidget):
     total = domain.Choice(100_000, TOTALS)
     peak = domain.Choice(7e-4, PEAKS)
     step = domain.Whole(traitlets.Undefined)
-    d_models = domain.Fixed(d_model.options)
-    warmups = domain.Fixed(warmup.options)
-    totals = domain.Fixed(total.options)
-    peaks = domain.Fixed(peak.options)
 
     def __init__(self, schedule: str = "paper", *, step: int | None = None, **numbers: Any):
         marked = {} if step is None else {"step": step}

@@ -48,9 +48,6 @@ export const integer = (min, max) => {
 export const oneOf = (...values) => Object.assign((value) =>
   values.find((one) => String(one) === String(value)), { values });
 
-export const flag = () => (value) =>
-  (["true", "false"].includes(String(value)) ? String(value) === "true" : undefined);
-
 export const text = (longest) => (value) =>
   (typeof value === "string" && value.length <= longest ? value : undefined);
 
@@ -58,6 +55,10 @@ export const text = (longest) => (value) =>
 export const readable = (read) => (value) => {
   try { read(String(value)); return String(value); } catch { return undefined; }
 };
+
+/** The kind of a domain that Python declares: a list of values, or a range of numbers. */
+const kindOf = (domain) => (Array.isArray(domain) ? oneOf(...domain)
+  : (domain.whole ? integer : number)(domain.least, domain.most));
 
 /** Runs `build(w)` on a fresh frame; an error, then or later, becomes a message in the frame. */
 export function widget({ model, el, title, lead }, build) {
@@ -105,6 +106,11 @@ export class Widget {
     return this.model.get(name);
   }
 
+  /** The domain of a trait, as Python declares it: a list, or { least, most, whole }. */
+  domain(key) {
+    return this.data("domains")[key];
+  }
+
   add(...nodes) {
     this.body.append(...nodes);
   }
@@ -122,11 +128,14 @@ export class Widget {
   }
 
   /**
-   * Declares the state: for each trait that the controls change, what values it may have.
+   * Declares the state: what values each trait may have that the controls change. Most have the
+   * domain that Python declares; `own` has what depends on the data, or is text.
    * In the published page an address such as ?NAME.step=3 sets it; what it may not be is ignored,
    * and a line says so.
    */
-  state(keys) {
+  state(own = {}) {
+    const declared = Object.entries(this.data("domains") ?? {});
+    const keys = { ...Object.fromEntries(declared.map(([key, one]) => [key, kindOf(one)])), ...own };
     const asked = this.asked();
     let ignored = [...asked.keys()].filter((key) => !Object.hasOwn(keys, key)).length;
     for (const [key, check] of Object.entries(keys)) {

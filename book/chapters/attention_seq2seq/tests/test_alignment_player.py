@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from chapters.attention_seq2seq.alignment_player import AlignmentPlayer
+from chapters.attention_seq2seq.tests.samples import sentences
 from lib.data import Pair, Vocabulary
-from tests.widget_samples import sentences
 from widgets.domain import quantise
 
 

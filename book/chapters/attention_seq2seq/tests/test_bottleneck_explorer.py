@@ -3,8 +3,8 @@
 import pytest
 
 from chapters.attention_seq2seq.bottleneck_explorer import BottleneckExplorer
+from chapters.attention_seq2seq.tests.samples import bins
 from lib.data import Pair
-from tests.widget_samples import bins
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from chapters.decoding.beam_explorer import BeamExplorer
 from chapters.decoding.prefix_table import PrefixTable
+from chapters.decoding.tests.samples import ROWS
 from tests.helpers import unchecked
-from tests.widget_samples import ROWS
 
 
 def test_tree_lists_the_likeliest_first():

@@ -7,9 +7,9 @@ import torch
 
 from chapters.families.families import family_mask, joined, joint_vocabulary
 from chapters.families.families_explorer import FAMILIES, FamiliesExplorer
+from chapters.families.tests.samples import rows_of_families
 from lib.data import Pair, make_batch
 from lib.transformer import Config, OneStack, Transformer
-from tests.widget_samples import rows_of_families
 
 PAIRS = [Pair(("two", "euros"), ("deux", "euros", "<i>")), Pair(("ago",), ("passés",))]
 

@@ -7,8 +7,8 @@ import pytest
 
 from chapters.mistakes.bug_hunt import CAUGHT, HELD, STOPS, BugHunt
 from chapters.mistakes.catalogue import find_mistake
+from chapters.mistakes.tests.samples import hunted
 from checks.framework import Finding
-from tests.widget_samples import hunted
 
 
 def test_findings_are_packed_with_each_message_once():

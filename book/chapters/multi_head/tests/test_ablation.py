@@ -100,6 +100,7 @@ def test_accuracy_agrees_with_greedy_decoding(published):
     assert whole.loss < 0.1 < found.loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "head"), [("zero", "e2.3"), ("mean", "c2.2")])
 def test_recorded_figures_come_out_again(published, mode, head):
     model, _, _, vocabs = published

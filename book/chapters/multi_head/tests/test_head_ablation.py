@@ -6,10 +6,11 @@ import pytest
 
 from chapters.multi_head.ablation import head_codes
 from chapters.multi_head.head_ablation import HeadAblation
+from chapters.multi_head.tests.samples import measured
 from lib.data import Pair
 from measure.records import read_results
 from tasks.translation import translation_pairs
-from tests.widget_samples import measured, packed
+from tests.packed import packed
 from train.checkpoints import load_published
 
 PAIRS = [Pair(("six", "days"), ("six", "jours"))]

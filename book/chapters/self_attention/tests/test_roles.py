@@ -30,6 +30,7 @@ def test_without_positions_a_model_is_right_half_of_the_nouns_whatever_its_param
     assert roles_right(model) == pytest.approx(1 / 3)  # half of the nouns, no verb
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("positions", "right"), [(False, 2 / 3), (True, 1.0)])
 def test_training_reaches_what_is_possible(positions, right):
     assert roles_right(train_roles(seed=3, positions=positions)) == pytest.approx(right)

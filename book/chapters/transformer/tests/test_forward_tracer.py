@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from chapters.transformer.forward_tracer import ForwardTracer
+from chapters.transformer.tests.samples import traced
 from lib.attention import attention_maps
 from lib.data import Pair, Vocabulary, make_batch, tokenise
 from lib.transformer import Config, Transformer
-from tests.widget_samples import packed, traced
+from tests.packed import packed
 from train.checkpoints import load_published
 from widgets.packing import pack_model
 

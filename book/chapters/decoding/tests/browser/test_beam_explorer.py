@@ -5,8 +5,8 @@ import torch
 from playwright.sync_api import expect
 
 from chapters.decoding.beam_explorer import MOST_BEAM, BeamExplorer
+from chapters.decoding.tests.samples import ROWS, SAMPLES
 from lib.decoding import length_penalty
-from tests.widget_samples import ROWS, SAMPLES
 
 pytestmark = pytest.mark.browser
 RUN = """([data, beam, alpha, maxLength]) => {

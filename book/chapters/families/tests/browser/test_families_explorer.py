@@ -6,8 +6,8 @@ from playwright.sync_api import expect
 
 from chapters.families.families import causal_prefix_mask
 from chapters.families.families_explorer import FAMILIES, FamiliesExplorer
+from chapters.families.tests.samples import rows_of_families
 from lib.masks import causal_mask
-from tests.widget_samples import rows_of_families
 
 pytestmark = pytest.mark.browser
 TOKENS, PREFIX = rows_of_families()[0]["tokens"], 4

@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from chapters.mistakes.bug_hunt import BugHunt
 from chapters.mistakes.catalogue import find_mistake
-from tests.widget_samples import hunted
+from chapters.mistakes.tests.samples import hunted
 
 pytestmark = pytest.mark.browser
 

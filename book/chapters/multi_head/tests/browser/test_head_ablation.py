@@ -8,13 +8,13 @@ from playwright.sync_api import expect
 
 from chapters.multi_head.ablation import ablated, accuracy, head_codes
 from chapters.multi_head.head_ablation import HeadAblation
+from chapters.multi_head.tests.samples import SAMPLES
 from lib.data import EOS, make_batch, tokenise
 from lib.decoding import greedy
 from measure.records import read_results
 from tasks.translation import translation_pairs
 from tests.gate import each_look, sampled
 from tests.helpers import as_packed
-from tests.widget_samples import SAMPLES
 from train.checkpoints import load_published
 from widgets.packing import pack_model
 
@@ -127,7 +127,8 @@ def test_wrong_tokens_are_those_outside_the_longest_common_subsequence(stage, wi
 def test_what_is_not_measured_yet_is_no_zero(stage, widget):
     page = stage.functions(widget)
     shown = page.evaluate("""() => {
-      const bars = bookWidgets.shared.chart.bars({ label: "any", format: (value) => `${value} %` });
+      const format = (value) => `${value} %`;
+      const bars = bookWidgets.shared.$chart.bars({ label: "any", format });
       bars.update([{ name: "known", value: 0 }, { name: "unknown", value: null }]);
       return [...bars.element.querySelectorAll(".bw-bar-value")].map((node) => node.textContent);
     }""")

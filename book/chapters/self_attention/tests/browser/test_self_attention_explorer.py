@@ -270,7 +270,7 @@ def test_enter_keeps_a_cell_and_escape_or_leaving_lets_go(stage):
 def drawn(page, tokens: int, width: int, spread: float, seed: int) -> torch.Tensor:
     """The vectors as the shared generator draws them."""
     rows = page.evaluate(
-        "([n, width, seed]) => { const draw = bookWidgets.shared.math.normal(seed);"
+        "([n, width, seed]) => { const draw = bookWidgets.shared.$math.normal(seed);"
         " return Array.from({ length: n }, () => Array.from({ length: 512 }, draw)"
         ".slice(0, width)); }",
         [tokens, width, seed],

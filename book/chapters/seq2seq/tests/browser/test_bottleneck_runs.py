@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from chapters.seq2seq.bottleneck_runs import BottleneckRuns
-from tests.widget_samples import recorded_runs
+from chapters.seq2seq.tests.samples import recorded_runs
 
 pytestmark = pytest.mark.browser
 

@@ -4,8 +4,8 @@ import pytest
 from playwright.sync_api import expect
 
 from chapters.transformer.forward_tracer import ForwardTracer
+from chapters.transformer.tests.samples import SAMPLES, traced
 from lib.data import Pair, tokenise
-from tests.widget_samples import SAMPLES, traced
 from train.checkpoints import load_published
 
 pytestmark = pytest.mark.browser

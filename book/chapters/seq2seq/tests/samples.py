@@ -1,0 +1,46 @@
+"""Small, hand-set data for the widgets of this chapter: the sample of each, for all tests."""
+
+from chapters.seq2seq.bottleneck_runs import BottleneckRuns
+
+
+def recorded_runs() -> dict:
+    """Four settings, one of them with two seeds; two lengths; one setting without translations."""
+
+    def run(model: str, d_hidden: int, seed: int, *points: dict) -> dict:
+        settings = {"model": model, "d_hidden": d_hidden, "lr": 2e-3, "seed": seed}
+        return settings | {"checkpoints": list(points)}
+
+    def point(step: int, right: list[int], examples: list | None = None) -> dict:
+        probes = [[9, n, 9, 0] for n in (5, right[0], 1)]
+        found = {"step": step, "bins": [[n, 9, 8, 7, 8] for n in right], "probes": probes}
+        return found | ({"examples": examples} if examples else {})
+
+    right = [["deux euros", "six <b>"], ["il y a deux jours"]]
+    return {
+        "sets": {
+            "edges": [1, 3, 6],
+            "trained_bins": 1,
+            "trained_items": 2,
+            "probe_items": 5,
+            "sentences_per_bin": [4, 8],
+            "sentences": [
+                [["two euros", "deux euros"], ["six <b>", "six <b>"]],
+                [["two days ago", "il y a deux jours"]],
+            ],
+        },
+        "runs": [
+            run("last state only", 32, 1, point(300, [0, 0])),
+            run(
+                *("last state only", 128, 0),
+                point(300, [2, 2], [["dix euros", "six <b>"], ["deux jours"]]),
+                point(1250, [4, 4], right),
+            ),
+            run("last state only", 128, 1, point(300, [4, 0])),
+            run("attention", 128, 0, point(300, [4, 8], [right[0], ["il a a deux jours"]])),
+        ],
+    }
+
+
+SAMPLES = {
+    "bottleneck_runs": lambda: BottleneckRuns(recorded_runs(), steps=300, length=1),
+}
