@@ -128,6 +128,9 @@ def carry_out(chapter: Chapter) -> list[str]:
     with subprocess.Popen(notebook.command, cwd=ROOT, env=environment, **pipes) as running:
         for title, command in steps(chapter):
             since = time.monotonic()
+            if not Path(command[0]).exists():
+                said(title, 127, f"{command[0]} is not there: make check installs it", since)
+                continue
             done = subprocess.run(command, cwd=ROOT, env=environment, **pipes)
             said(title, done.returncode, done.stdout, since)
         output, _ = running.communicate()
