@@ -200,7 +200,8 @@ READ = (
 
 
 def files() -> list[Path]:
-    return sorted({path for pattern in READ for path in ROOT.glob(pattern)})
+    found = {path for pattern in READ for path in ROOT.glob(pattern)}
+    return sorted(path for path in found if path.name != "answers.py")  # no reader sees these
 
 
 def passages(path: Path) -> list[Passage]:
