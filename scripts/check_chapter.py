@@ -95,13 +95,13 @@ def steps(chapter: Chapter) -> Iterator[Step]:
     stem, plain = chapter.notebook.stem, ("-m", "not slow and not gpu")
     beside = ("-n", "2", "--dist", "worksteal")
     yield from lint(chapter)
-    unit = [chapter.room / "tests", f"--ignore={chapter.room}/tests/browser"]
+    unit: list[str | Path] = [chapter.room / "tests", f"--ignore={chapter.room}/tests/browser"]
     yield Step("its room's tests", [*PYTEST, *plain, *unit])
     yield Step("its exercises, its form", [*PYTEST, *plain, "tests/notebooks", "-k", stem])
     book = ["build", ".", "-n", "-W", "--keep-going", "--quiet"]
     yield Step("the book, built", [BIN / "jupyter-book", *book])
     if (ROOT / chapter.room / "tests" / "browser").exists():
-        browser = [*PYTEST, *beside, *plain, chapter.room / "tests" / "browser"]
+        browser: list[str | Path] = [*PYTEST, *beside, *plain, chapter.room / "tests" / "browser"]
         yield Step("its widgets' own tests", browser)
     if chapter.widgets:
         names = " or ".join(chapter.widgets)
