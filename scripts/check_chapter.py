@@ -98,7 +98,7 @@ def steps(chapter: Chapter) -> Iterator[Step]:
     unit: list[str | Path] = [chapter.room / "tests", f"--ignore={chapter.room}/tests/browser"]
     yield Step("its room's tests", [*PYTEST, *plain, *unit])
     yield Step("its exercises, its form", [*PYTEST, *plain, "tests/notebooks", "-k", stem])
-    book = ["build", ".", "-n", "-W", "--keep-going", "--quiet"]
+    book: list[str | Path] = ["build", ".", "-n", "-W", "--keep-going", "--quiet"]
     yield Step("the book, built", [BIN / "jupyter-book", *book])
     if (ROOT / chapter.room / "tests" / "browser").exists():
         browser: list[str | Path] = [*PYTEST, *beside, *plain, chapter.room / "tests" / "browser"]
