@@ -203,14 +203,9 @@ READ = (
 
 
 def files() -> list[Path]:
-<<<<<<< HEAD
-    found = {path for pattern in READ for path in ROOT.glob(pattern)}
-    return sorted(path for path in found if path.name != "answers.py")  # no reader sees these
-=======
     """What readers read; not the lists of answers, which are written as readers write."""
     found = {path for pattern in READ for path in ROOT.glob(pattern)}
     return sorted(path for path in found if path.name != "answers.py")
->>>>>>> main
 
 
 def passages(path: Path) -> list[Passage]:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from build.directives import runs
-from build.rooms import folder_of
+from build.source.rooms import folder_of
 from tests.notebooks.guards import GUARDS, IGNORE, code_cells, definitions, images, tags
 from tests.paths import BOOK, ROOT, lib_definitions
 
