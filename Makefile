@@ -197,7 +197,7 @@ chapter: $(VENV)/test.stamp ## begin a chapter: make chapter NAME=sparse_attenti
 form: $(VENV)/test.stamp ## what a reader meets in each chapter, against the bars: words, code, schematics, questions
 	@$(BIN)/python scripts/form.py
 
-house: $(VENV)/test.stamp ## how big the library is, who uses it, what is imported against the rule
+house: $(VENV)/test.stamp ## how big the library and each room are, and which chapters use the library
 	@$(BIN)/python scripts/house.py
 
 refresh: $(VENV)/test.stamp ## run chapters and store their outputs: make refresh CHAPTER=book/01_seq2seq.ipynb

@@ -95,13 +95,13 @@ def steps(chapter: Chapter) -> Iterator[Step]:
     stem, plain = chapter.notebook.stem, ("-m", "not slow and not gpu")
     beside = ("-n", "2", "--dist", "worksteal")
     yield from lint(chapter)
-    unit = [chapter.room / "tests", f"--ignore={chapter.room}/tests/browser"]
+    unit: list[str | Path] = [chapter.room / "tests", f"--ignore={chapter.room}/tests/browser"]
     yield Step("its room's tests", [*PYTEST, *plain, *unit])
     yield Step("its exercises, its form", [*PYTEST, *plain, "tests/notebooks", "-k", stem])
-    book = ["build", ".", "-n", "-W", "--keep-going", "--quiet"]
+    book: list[str | Path] = ["build", ".", "-n", "-W", "--keep-going", "--quiet"]
     yield Step("the book, built", [BIN / "jupyter-book", *book])
     if (ROOT / chapter.room / "tests" / "browser").exists():
-        browser = [*PYTEST, *beside, *plain, chapter.room / "tests" / "browser"]
+        browser: list[str | Path] = [*PYTEST, *beside, *plain, chapter.room / "tests" / "browser"]
         yield Step("its widgets' own tests", browser)
     if chapter.widgets:
         names = " or ".join(chapter.widgets)
@@ -109,11 +109,20 @@ def steps(chapter: Chapter) -> Iterator[Step]:
     yield Step("its page", [*PYTEST, *plain, *PAGES, "-k", stem])
 
 
+def begun(step: Step) -> subprocess.Popen[str]:
+    settings = {"TQDM_DISABLE": "1", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    return subprocess.Popen(
+        list(map(str, step.command)),
+        cwd=ROOT,
+        env={"OMP_NUM_THREADS": "1"} | os.environ | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
 def carry_out(chapter: Chapter) -> list[str]:
     """Run every step and print how it went; the titles of those that failed."""
-    settings = {"TQDM_DISABLE": "1", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-    environment = {"OMP_NUM_THREADS": "1"} | os.environ | settings
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     failed = []
     start = time.monotonic()
 
@@ -125,13 +134,18 @@ def carry_out(chapter: Chapter) -> list[str]:
             failed.append(title)
 
     notebook = run_of_notebook(chapter)
-    with subprocess.Popen(notebook.command, cwd=ROOT, env=environment, **pipes) as running:
-        for title, command in steps(chapter):
+    with begun(notebook) as beside:
+        for step in steps(chapter):
             since = time.monotonic()
-            done = subprocess.run(command, cwd=ROOT, env=environment, **pipes)
-            said(title, done.returncode, done.stdout, since)
-        output, _ = running.communicate()
-        said(f"{notebook.title} (since the start)", running.returncode, output, start)
+            if not Path(step.command[0]).exists():
+                missing = f"{step.command[0]} is not there: make check installs it"
+                said(step.title, 127, missing, since)
+                continue
+            with begun(step) as running:
+                output, _ = running.communicate()
+            said(step.title, running.returncode, output, since)
+        output, _ = beside.communicate()
+    said(f"{notebook.title} (since the start)", beside.returncode, output, start)
     return failed
 
 

@@ -34,9 +34,10 @@ from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from hostile import TEXTS, USE, WATCH
-
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from scripts.hostile import TEXTS, USE, WATCH  # noqa: E402
+
 TRAINING = 60  # seconds that a run of a laboratory may take
 MINI = "/usr/lib/*/webkit2gtk-4.*/MiniBrowser"
 # Goes into each page before all else; attributes, since a driver may not see the page's names.
@@ -179,8 +180,12 @@ class Firefox:
         lines = [f"user_pref({json.dumps(k)}, {json.dumps(v)});" for k, v in prefs.items()]
         (profile / "user.js").write_text("\n".join(lines), encoding="utf-8")
         command = [program, "--headless", "--marionette", "--no-remote", "--profile", str(profile)]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, env=os.environ | {"HOME": str(folder)}, **quiet)
+        self.process = subprocess.Popen(
+            command,
+            env=os.environ | {"HOME": str(folder)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         self.socket = patiently(lambda: socket.create_connection(("127.0.0.1", port), 120))
         self.number = 0
         self.read()
@@ -230,12 +235,15 @@ class WebKit:
     def __init__(self, program: str, folder: Path):
         port = free_port()
         self.address = f"http://127.0.0.1:{port}/session"
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         command = [program, f"--port={port}"]
         if shutil.which("xvfb-run"):
             command = ["xvfb-run", "-a", "-s", "-screen 0 1600x1200x24", *command]
         self.process = subprocess.Popen(
-            command, env=os.environ | {"HOME": str(folder)}, start_new_session=True, **quiet
+            command,
+            env=os.environ | {"HOME": str(folder)},
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         mini = str(next(Path("/").glob(MINI[1:])))
         options = {"binary": mini, "args": ["--automation"]}
@@ -286,7 +294,11 @@ def patiently(call, seconds: float = 60):
             time.sleep(0.3)
 
 
-ENGINES = [(Firefox, ("firefox-esr", "firefox")), (WebKit, ("WebKitWebDriver",))]
+Engine = Firefox | WebKit
+ENGINES: list[tuple[type[Firefox] | type[WebKit], tuple[str, ...]]] = [
+    (Firefox, ("firefox-esr", "firefox")),
+    (WebKit, ("WebKitWebDriver",)),
+]
 
 
 def listening_copy(html: Path, folder: Path) -> Path:
@@ -377,7 +389,9 @@ def trained(engine, url: str) -> tuple[list[str], list[str]]:
     return results, [*dict.fromkeys(found)]
 
 
-def check(engine, names: list[str], roots: dict[str, str], shots: Path | None) -> Iterator[str]:
+def check(
+    engine: Engine, names: list[str], roots: dict[str, str], shots: Path | None
+) -> Iterator[str]:
     for way, root in roots.items():
         for number, name in enumerate(names):
             found = faults(engine, f"{root}/{name}", number)
@@ -385,7 +399,9 @@ def check(engine, names: list[str], roots: dict[str, str], shots: Path | None) -
             for result in results:
                 print(f"{engine.name} {way} {name}: trained by {result}", flush=True)
             yield from (f"{way} {name}: {fault}" for fault in found + more)
-    for name in names if shots else []:
+    if shots is None:
+        return
+    for name in names:
         engine.size(1300, 900)
         engine.open(f"{roots['http']}/{name}")
         for theme in ("light", "dark"):

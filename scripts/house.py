@@ -15,6 +15,8 @@ import sys
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -116,20 +118,24 @@ def users(root: Path = ROOT) -> dict[str, tuple[list[str], list[str]]]:
     return found
 
 
+def lines_of(node: ast.stmt | ast.excepthandler) -> range:
+    """The numbers of the lines on which a statement stands."""
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
 def docstring_lines(tree: ast.Module) -> Iterator[int]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
-            value = first.value if isinstance(first, ast.Expr) else None
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                yield from range(first.lineno, first.end_lineno + 1)
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                yield from lines_of(first) if isinstance(first.value.value, str) else ()
 
 
 def message_lines(tree: ast.Module) -> Iterator[int]:
     """The lines of a raise but its first one: what an error says may take as many as it needs."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise):
-            yield from range(node.lineno + 1, node.end_lineno + 1)
+            yield from lines_of(node)[1:]
 
 
 def lines_of_code(path: Path) -> int:
@@ -155,17 +161,17 @@ def lines_that_validate(path: Path) -> int:
     """
     checks: set[int] = set()
     for node in ast.walk(tree_of(path)):
-        body = getattr(node, "body", None)
-        called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-        if (
-            isinstance(node, ast.Raise)
-            or (isinstance(node, ast.FunctionDef) and node.name.startswith("_require"))
-            or (called and _is_require(node.value.func))
-            or (isinstance(node, ast.ExceptHandler) and _only_refuses(body))
-        ):
-            checks.update(range(node.lineno, node.end_lineno + 1))
-        elif isinstance(node, ast.If) and _only_refuses(body):
-            checks.update(range(node.lineno, body[-1].end_lineno + 1))
+        match node:
+            case ast.Raise():
+                checks.update(lines_of(node))
+            case ast.FunctionDef() if node.name.startswith("_require"):
+                checks.update(lines_of(node))
+            case ast.Expr(value=ast.Call(func=function)) if _is_require(function):
+                checks.update(lines_of(node))
+            case ast.ExceptHandler() if _only_refuses(node.body):
+                checks.update(lines_of(node))
+            case ast.If() if _only_refuses(node.body):
+                checks.update(range(node.lineno, lines_of(node.body[-1]).stop))
     return len(checks & code_lines(path))
 
 
@@ -209,10 +215,12 @@ def path_to_softmax(root: Path = ROOT) -> list[str]:
     from lib.transformer import Config, Transformer
 
     model = Transformer(Config(7, 11, d_model=6, n_heads=2, d_ff=5, n_layers=1))
-    softmax, found = torch.Tensor.softmax, []
+    softmax = torch.Tensor.softmax
+    found: list[str] = []
 
-    def watched(*inputs: object, **options: object) -> torch.Tensor:
-        frame, files = sys._getframe(1), []
+    def watched(*inputs: Any, **options: Any) -> torch.Tensor:
+        frame: FrameType | None = sys._getframe(1)
+        files: list[str] = []
         while frame is not None:
             path = Path(frame.f_code.co_filename)
             if path.parent == root / "book" / "lib":

@@ -97,8 +97,8 @@ def resolve(
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "lock.txt")
         output.write_text(locked, encoding="utf-8")
-        command = [uv, "pip", "compile", *(ROOT / source for source in sources)]
-        command += ["--output-file", output, "--quiet", "--no-header"]
+        command = [uv, "pip", "compile", *(str(ROOT / source) for source in sources)]
+        command += ["--output-file", str(output), "--quiet", "--no-header"]
         command += ["--universal", "--python-version", PYTHONS[0], "--fork-strategy", "fewest"]
         command += ["--generate-hashes", "--no-annotate"] + ["--upgrade"] * upgrade
         subprocess.run(command, check=True, cwd=ROOT)
@@ -140,12 +140,12 @@ def layered(
 def write_locks(folder: Path, *, uv: str = "uv", upgrade: bool = False) -> None:
     """Resolve the requirements and write every lock of the folder anew."""
     files = [folder / f"{name}.txt" for name in (*LAYERS, "cuda", *TOOLS)]
-    texts = [path.read_text(encoding="utf-8") for path in files if path.exists()]
-    locked = pins(lines for text in texts for lines in read_lock(text).values())
+    before = [path.read_text(encoding="utf-8") for path in files if path.exists()]
+    locked = pins(lines for text in before for lines in read_lock(text).values())
     all_packages = resolve(LAYERS.values(), locked, uv=uv, upgrade=upgrade)
     chosen = pins(all_packages.values())
     resolved = {layer: resolve([source], chosen, uv=uv) for layer, source in LAYERS.items()}
-    texts = {}
+    texts: dict[str, str] = {}
     for layer, packages in layered(resolved, all_packages).items():
         source = LAYERS.get(layer, "the torch in requirements/chapters.txt")
         texts[layer] = lock_text(source, packages, READS.get(layer, ""))

@@ -7,6 +7,7 @@ The map is real: the first cross-attention of the book's own published model on 
 
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
@@ -41,7 +42,7 @@ def main() -> None:
     axes.tick_params(length=0)
     for side in axes.spines.values():
         side.set_visible(False)
-    serif = {"family": "serif", "color": INK}
+    serif: dict[str, Any] = {"family": "serif", "color": INK}
     figure.text(
         0.06, 0.52, "The Transformer,\nPiece by Piece", fontsize=44, linespacing=1.2, **serif
     )

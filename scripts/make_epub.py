@@ -13,7 +13,6 @@ import re
 import sys
 import uuid
 import zipfile
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from html import escape
@@ -186,7 +185,7 @@ def package(settings: dict, pages: dict[str, Page], pictures: dict[Path, str]) -
     """What the EPUB holds, in which order, and what it says of itself."""
     address = settings["html"]["baseurl"]
     numbers = count(1)
-    entries: Iterator[tuple[str, str, str]] = (
+    entries: tuple[tuple[str, str, str], ...] = (
         *((page.file, "application/xhtml+xml", page.properties()) for page in pages.values()),
         *((file, mimetypes.guess_type(file)[0] or "", "") for file in pictures.values()),
     )

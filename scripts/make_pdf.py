@@ -17,7 +17,7 @@ from functools import partial
 from html import escape
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, PdfMargins, sync_playwright
 from pypdf import PdfReader, PdfWriter
 from tqdm import tqdm
 
@@ -31,7 +31,7 @@ from build.pages.pages import (  # noqa: E402
 )
 from build.source.rooms import read_contents  # noqa: E402
 
-MARGIN = {"top": "16mm", "bottom": "18mm", "left": "16mm", "right": "16mm"}
+MARGIN: PdfMargins = {"top": "16mm", "bottom": "18mm", "left": "16mm", "right": "16mm"}
 SCALE = 0.85
 # Hints and solutions, which a reader of the screen opens by a click, are printed open, and so is
 # what a widget should have shown. The answers to recall questions stand on the page "Review" alone.

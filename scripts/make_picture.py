@@ -11,12 +11,12 @@ import shutil
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import ViewportSize, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "_build" / "html" / "book" / "intro.html"
 PICTURE = ROOT / ".github" / "first_page.png"
-SIZE = {"width": 1280, "height": 820}
+SIZE: ViewportSize = {"width": 1280, "height": 820}
 COLOURS = 96  # of a picture for a front page: a third of the bytes, and no letter looks different
 
 

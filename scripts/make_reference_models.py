@@ -31,11 +31,11 @@ def main() -> None:
     lengths = torch.tensor([11, 7, 1, 10, 3])
     segments = (torch.arange(11) > 4).long().expand(5, 11).contiguous()
     mask = (torch.arange(11) < lengths[:, None]).long()
-    sizes = {"vocab_size": VOCAB, "num_attention_heads": HEADS, "num_hidden_layers": LAYERS}
-    sizes |= {"hidden_size": WIDTH, "max_position_embeddings": LONGEST}
-    bert = transformers.BertForMaskedLM(
-        transformers.BertConfig(intermediate_size=INNER, **sizes)
-    ).eval()
+    bert_config = transformers.BertConfig(
+        vocab_size=VOCAB, max_position_embeddings=LONGEST, hidden_size=WIDTH,
+        num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=INNER,
+    )  # fmt: skip
+    bert = transformers.BertForMaskedLM(bert_config).eval()
     config = transformers.GPT2Config(
         vocab_size=VOCAB, n_positions=LONGEST, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS,
         n_inner=INNER, bos_token_id=1, eos_token_id=2,

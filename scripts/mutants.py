@@ -62,7 +62,7 @@ def main() -> int:
     os.chdir(COPY)
     chosen = o.names or random.Random(o.seed).sample(every_mutant(), o.number)
     subprocess.run([MUTMUT, "run", "--max-children", str(o.workers), *chosen], check=True)
-    ends = {}
+    ends: dict[str, str] = {}
     for meta in Path("mutants/lib").rglob("*.meta"):
         codes = json.loads(meta.read_text(encoding="utf-8"))["exit_code_by_key"]
         ends |= {name: status_by_exit_code[code] for name, code in codes.items()}

@@ -252,7 +252,7 @@ def new_chapter(
         free = max(numbers) + 1
         taken = numbers.get(number, "no number of two digits")
         raise ValueError(f"expected a free number, got {number} ({taken}); {free} is free")
-    after = after or max(stems, key=stems.get)
+    after = after or max(stems, key=stems.__getitem__)
     if after not in stems:
         raise ValueError(f"expected after one of {', '.join(stems)}, got {after!r}")
     stem = f"{number:02}_{name}"

@@ -201,7 +201,7 @@ def cell(result: Result | None) -> str:
 
 def table(results: dict[Configuration, dict[str, Result]]) -> str:
     """One line for each configuration: tests passed / failed of each suite, and the seconds."""
-    rows = [("configuration", "unit tests", "notebook cells", "seconds")]
+    rows: list[tuple[str, ...]] = [("configuration", "unit tests", "notebook cells", "seconds")]
     for run, suites in results.items():
         seconds = f"{sum(result.seconds for result in suites.values()):.0f}"
         rows.append((run.name, *(cell(suites.get(suite)) for suite in SUITES), seconds))

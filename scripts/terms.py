@@ -120,7 +120,9 @@ def python_strings(source: str, file: str, where: str = "") -> Iterator[Passage]
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and is_label(node)]
     labels = {id(part) for call in calls for part in ast.walk(call)}
     for node in ast.walk(tree):
-        text = joined(node) if isinstance(node, ast.expr) and id(node) not in inside else None
+        if not isinstance(node, ast.expr) or id(node) in inside:
+            continue
+        text = joined(node)
         if not text or (" " not in text.strip() and id(node) not in labels):
             continue
         if where:
@@ -193,6 +195,7 @@ ROOMS = (
 READ = (
     *("README.md", "CONTRIBUTING.md", "requirements/README.md", "tests/README.md"),
     *("book/*.ipynb", "book/*.md", "book/*.yml", "book/chapters/README.md"),
+    "book/chapters/*/words.yml",
     *(f"book/{room}/README.md" for room in ROOMS),
     *(f"book/{room}/*.{ending}" for room in ROOMS for ending in ("py", "js")),
     "book/static/*.js",
@@ -200,7 +203,9 @@ READ = (
 
 
 def files() -> list[Path]:
-    return sorted({path for pattern in READ for path in ROOT.glob(pattern)})
+    """What readers read; not the lists of answers, which are written as readers write."""
+    found = {path for pattern in READ for path in ROOT.glob(pattern)}
+    return sorted(path for path in found if path.name != "answers.py")
 
 
 def passages(path: Path) -> list[Passage]:

@@ -447,7 +447,8 @@ class LanguageModel(nn.Module):
         caches = self.decoder.new_caches()
         if source is None or source_lengths is None:
             return caches
-        if not source.shape[1] or not source_lengths.eq(source.shape[1]).all():
+        whole = source.dim() == 2 and source.shape[1] > 0
+        if not whole or not source_lengths.eq(source.shape[1]).all():
             raise ValueError(
                 "expected prefixes of one length, of at least one token, such as BOS, got "
                 f"{tuple(source.shape)} with lengths {source_lengths.tolist()}; continue those of "

@@ -8,7 +8,7 @@ document.addEventListener("DOMContentLoaded", () => {
   title?.setAttribute("role", "navigation");
   title?.setAttribute("aria-label", "Book title");
 
-  // The theme's buttons, whose inline handlers no policy lets run: see ext/book_policy.py.
+  // The theme's buttons, whose inline handlers no policy lets run: see build/pages/policy.py.
   const actions = new Map([
     ["fullscreen", () => window.toggleFullScreen()],
     ["print", () => window.print()],

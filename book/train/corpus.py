@@ -3,7 +3,7 @@
 import argparse
 import hashlib
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class Corpus:
     def fingerprints(self) -> dict[str, str]:
         """For each use, a short text that changes when one of its sentences does."""
         named = [pair for name, pairs in self.tests.items() for pair in ((name,), *pairs)]
-        uses = {
+        uses: dict[str, Sequence[tuple[Any, ...]]] = {
             "training": self.train,
             "left-out": self.left_out,
             "validation": self.valid,
@@ -101,7 +101,9 @@ def make_vocabularies(
                 f"expected --subword of at most {letters:,}, the letters of the training text, "
                 f"got {options.subword:,}"
             )
-        made = [SubwordVocabulary.from_sentences(side, options.subword) for side in sides]
+        made: list[Vocabulary] = [
+            SubwordVocabulary.from_sentences(side, options.subword) for side in sides
+        ]
     else:
         made = [Vocabulary.from_sentences(side, options.min_count) for side in sides]
     return made[0], made[-1]

@@ -24,7 +24,7 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
     made or written.
     """
     made: list[Path] = []
-    lock = FileLock(folder / LOCK)
+    lock: BaseFileLock = FileLock(folder / LOCK)
     try:
         made += [place for place in (folder, *folder.parents) if not place.exists()]
         try:

@@ -11,7 +11,13 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stderr,
+    redirect_stdout,
+)
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import cycle
@@ -124,9 +130,10 @@ class Ranks:
         turns = cycle(range(accumulate))
 
         def of_all(model: nn.Module, part: Any) -> tuple[Tensor, Tensor]:
-            distributed = isinstance(model, DistributedDataParallel)
-            last = not distributed or next(turns) == accumulate - 1
-            with nullcontext() if last else model.no_sync():
+            waits: AbstractContextManager = nullcontext()
+            if isinstance(model, DistributedDataParallel) and next(turns) < accumulate - 1:
+                waits = model.no_sync()
+            with waits:
                 total, tokens = loss(model, part)
             number = torch.as_tensor(tokens, device=total.device)
             both = torch.stack([total.detach().double(), number.double()])
@@ -183,7 +190,7 @@ class Ranks:
         states = [torch.get_rng_state()]
         if device.type == "cuda":
             states.append(torch.cuda.get_rng_state(device))
-        return self.gather([base64.b64encode(state.numpy()).decode() for state in states])
+        return self.gather([base64.b64encode(state.numpy().tobytes()).decode() for state in states])
 
     def set_generators(
         self, seed: int, step: int, kept: list[list[str]], device: torch.device

@@ -78,6 +78,8 @@ class Run:
         self.ranks = ranks
         self.out = Path(o.out)
         self.notices: list[str] = []
+        self.vocabs: tuple[Vocabulary, Vocabulary]
+        self.progress: Progress
         seed_everything(o.seed)
         ranks.agree(partial(self._read, kept))
         self.fingerprint = (kept or {}).get("run") or self._fingerprint()
@@ -102,7 +104,8 @@ class Run:
                     f"expected the {' and '.join(changed)} sentences that the run began with, got "
                     "others; put the old files back, or begin a new run"
                 )
-            self.vocabs = tuple(map(vocabulary_from_json, kept["vocabularies"]))
+            source, target = map(vocabulary_from_json, kept["vocabularies"])
+            self.vocabs = source, target
         else:
             self.vocabs = make_vocabularies(self.corpus.train, o)
 
@@ -405,7 +408,9 @@ def _asked_to_stop(run: Run) -> Iterator[None]:
             os.write(2, b"\nStopping after this update. Ctrl-C again stops at once.\n")
         signal.signal(which, before[which])
 
-    before = {which: signal.getsignal(which) for which in (signal.SIGINT, signal.SIGTERM)}
+    before: dict[int, Any] = {
+        which: signal.getsignal(which) for which in (signal.SIGINT, signal.SIGTERM)
+    }
     for which in before:
         signal.signal(which, ask)
     try:

@@ -49,7 +49,7 @@ class BookWidget(anywidget.AnyWidget):
     _heard = False  # while the browser's values come in
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Join the module and what it imports into one ES module, the styles into one sheet."""
+        """Make one ES module of the script and what it imports, and one sheet of their styles."""
         if "_module" in cls.__dict__:  # anywidget makes further subclasses, which inherit the rest
             if "_folder" not in cls.__dict__:
                 cls._folder = Path(inspect.getfile(cls)).parent

@@ -27,7 +27,7 @@ def state_of(widget):
 
 @pytest.mark.parametrize("module", some_widgets(SAMPLES))
 def test_page_and_kernel_agree_on_the_domain(stage, module):
-    """Names of choices and least numbers stand in the page's controls too; this holds them equal.
+    """A list or a range comes from the trait itself; this holds that the page reads it alike.
 
     Text and places within the data, which the page reads past their end, may be wider there.
     """

@@ -335,6 +335,7 @@ OF_NAME: dict[str, Callable[[Arguments], Any]] = {
     "layers": lambda a: [nn.Linear(2, 2)],
     "words": lambda a: a.draw(st.lists(st.sampled_from(WORDS), unique=True)),
     "group": lambda a: [0],
+    "real_only": lambda a: isinstance(a.model, transformer.Transformer) and a.draw(st.booleans()),
     "thing": lambda a: a.draw(st.sampled_from([data.tokenise, data.Batch, layers.LayerNorm])),
 }
 INSTANCES: dict[type, Callable[[Arguments], Any]] = {

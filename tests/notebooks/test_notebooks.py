@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from build.directives import runs
+from build.source.rooms import folder_of
 from tests.notebooks.guards import GUARDS, IGNORE, code_cells, definitions, images, tags
 from tests.paths import BOOK, ROOT, lib_definitions
 
@@ -55,7 +56,7 @@ def test_no_second_definition_of_a_library_name(notebook):
 
 
 def test_chapter_took_a_bearable_time(chapter):
-    assert runs.read_record()[chapter.name]["cpu"]["seconds"] <= SECONDS
+    assert runs.read_runs(folder_of(chapter))["cpu"]["seconds"] <= SECONDS
 
 
 def test_no_function_stands_in_two_chapters():

@@ -71,6 +71,14 @@ def test_a_chapter_without_widgets_has_no_step_for_them():
     assert not any("tests/browser/test_touch.py" in words(step) for step in steps(plain))
 
 
+def test_a_tool_that_is_not_installed_is_a_step_that_fails(monkeypatch, capsys):
+    plain = Step("notebook", [sys.executable, "-c", "pass"])
+    monkeypatch.setattr(check_chapter, "run_of_notebook", lambda chapter: plain)
+    monkeypatch.setattr(check_chapter, "steps", lambda chapter: [Step("first", ["/no/tool"])])
+    assert check_chapter.main(["multi_head"]) == 1
+    assert "/no/tool is not there: make check installs it" in capsys.readouterr().out
+
+
 def test_what_fails_is_shown_and_stops_nothing(monkeypatch, capsys):
     def python(code: str) -> list[str]:
         return [sys.executable, "-c", code]

@@ -1,13 +1,11 @@
 """What `make engines` makes of a run in a laboratory. No engine is opened here, but a stand-in."""
 
-import importlib
 import sys
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+from scripts import check_engines as engines
+
 DONE = "Run 1, done: Step 400 of 400, loss 0.0213, roles right 97%. 1.3 ms per step, {}."
 PLAIN = (
     "plain JavaScript, as this browser has no WebAssembly for it or refuses it: slower, with the "
@@ -15,21 +13,11 @@ PLAIN = (
 )
 
 
-@pytest.fixture(scope="module")
-def engines() -> ModuleType:
-    """The script, which finds `hostile` beside it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(SCRIPTS))
-        yield importlib.import_module("check_engines")
-        for name in ("check_engines", "hostile"):
-            sys.modules.pop(name)
-
-
 class StandIn:
     """An engine on whose page each of several laboratories says its lines, the last one for good;
     none has a button if `train` says why."""
 
-    def __init__(self, engines: ModuleType, *lines: list[str], train: str = "", look: list = ()):
+    def __init__(self, *lines: list[str], train: str = "", look: list = ()):
         self.lines, self.sizes, self.pressed = [list(one) for one in lines], [], []
         self.answers = {engines.LABORATORIES: lambda: len(lines), engines.LOOK: lambda: list(look)}
         for place, left in enumerate(self.lines):
@@ -76,16 +64,15 @@ class StandIn:
         ),
     ],
 )
-def test_outcome_says_how_a_run_went_and_what_is_wrong(engines, status, result, fault):
+def test_outcome_says_how_a_run_went_and_what_is_wrong(status, result, fault):
     said, found = engines.outcome(status, 2.5)
     assert said == result
     assert found == ([] if fault is None else [f"{fault}: {status}"])
 
 
-def test_each_laboratory_is_waited_for_and_the_page_is_looked_at_after(engines):
+def test_each_laboratory_is_waited_for_and_the_page_is_looked_at_after():
     going = ["The engine is being loaded…", "Run 1: Step 3 of 400."]
     engine = StandIn(
-        engines,
         [*going, DONE.format("WebAssembly"), "never asked"],
         [*going, DONE.format(PLAIN), "never asked"],
         look=["13 px wider than the window of 500"],
@@ -102,25 +89,25 @@ def test_each_laboratory_is_waited_for_and_the_page_is_looked_at_after(engines):
     assert set(engine.sizes) == {1300, 500}
 
 
-def test_a_run_that_does_not_end_is_a_fault(engines, monkeypatch):
+def test_a_run_that_does_not_end_is_a_fault(monkeypatch):
     monkeypatch.setattr(engines, "TRAINING", 0.3)
-    engine = StandIn(engines, ["The engine is being loaded…"])
+    engine = StandIn(["The engine is being loaded…"])
     results, found = engines.trained(engine, "http://here/a.html")
     assert results[0].startswith("no path")
     assert found == ["the run did not end within 0.3 s: The engine is being loaded…"]
 
 
-def test_a_laboratory_without_its_button_is_a_fault_at_once(engines):
-    engine = StandIn(engines, ["never asked"], train="there is no button Train")
+def test_a_laboratory_without_its_button_is_a_fault_at_once():
+    engine = StandIn(["never asked"], train="there is no button Train")
     _, found = engines.trained(engine, "http://here/a.html")
     assert found == ["the run failed: ✗ there is no button Train"]
 
 
-def test_a_page_without_a_laboratory_is_left_alone(engines):
-    assert engines.trained(StandIn(engines, look=["a fault"]), "http://here/a.html") == ([], [])
+def test_a_page_without_a_laboratory_is_left_alone():
+    assert engines.trained(StandIn(look=["a fault"]), "http://here/a.html") == ([], [])
 
 
-def test_pages_that_do_not_exist_are_refused(engines, monkeypatch, tmp_path):
+def test_pages_that_do_not_exist_are_refused(monkeypatch, tmp_path):
     (tmp_path / "book").mkdir()
     (tmp_path / "book" / "05_heads.html").write_text("<head></head>", encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["check_engines.py", str(tmp_path), "--pages", "5", "11"])

@@ -94,7 +94,8 @@ def read_chapter(path: Path) -> Chapter:
     imported = {
         alias.asname or alias.name: f"{node.module.partition('.')[2]}.{alias.name}"
         for node in code
-        if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] in ROOMS
+        if isinstance(node, ast.ImportFrom) and node.module
+        if node.module.partition(".")[0] in ROOMS
         for alias in node.names
     }
     used = {imported[n.id] for n in code if isinstance(n, ast.Name) and n.id in imported}
@@ -111,7 +112,7 @@ def read_chapter(path: Path) -> Chapter:
 
 def first_sentence(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
     paragraph = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
-    return re.match(r".*?[.!?](?= [A-Z`]|$)|.*", paragraph).group()
+    return re.split(r"(?<=[.!?])(?= [A-Z`])", paragraph, maxsplit=1)[0]
 
 
 def signature(node: ast.FunctionDef | ast.ClassDef, classes: dict[str, ast.ClassDef]) -> str:

@@ -221,7 +221,10 @@ def place(node: nodes.Node) -> str:
 
 def problems(doctree: nodes.document) -> list[str]:
     """What is wrong with the questions of a page; what is right is tied together."""
-    found, predictions, recalls, settled = [], {}, set(), set()
+    found: list[str] = []
+    predictions: dict[str, nodes.Element] = {}
+    recalls: set[str] = set()
+    settled: set[str] = set()
     known = {node["name"] for node in asked(doctree, "predict")}
     for node in asked(doctree, "predict", "recall", "outcome"):
         kind, name = node["asks"], node["name"]

@@ -40,10 +40,10 @@ def to_mathml(latex: str, display: bool) -> str:
     """Return the <math> element for `latex`. Errors: ExtensionError with KaTeX's own message."""
     options = json.dumps(OPTIONS | {"displayMode": display})
     call = f"try {{ katex.renderToString({json.dumps(latex)}, {options}) }} catch (e) {{ '!' + e }}"
-    result = engine().eval(call)
+    result = str(engine().eval(call))
     if result.startswith("!"):
         raise ExtensionError(f"formula {latex!r}: {result[1:]}")
-    math = re.search(r"<math.*</math>", result, flags=re.DOTALL).group()
+    math = result[result.index("<math") : result.rindex("</math>") + len("</math>")]
     math = re.sub(r"<annotation.*?</annotation>", "", math, flags=re.DOTALL)
     math = re.sub(r"</?semantics>", "", math)
     math = re.sub(r'<(m[ino]) mathvariant="([a-z-]+)">([^<]+)</\1>', plain_variant, math)
@@ -80,7 +80,7 @@ def styled(variant: str, letter: str) -> str:
 def align_columns(match: re.Match) -> str:
     """MathML Core has no columnalign: give each cell its own text-align instead."""
     table = match.group()
-    sides = re.search(r'columnalign="([a-z ]+)"', table).group(1).split()
+    sides = "".join(re.findall(r'columnalign="([a-z ]+)"', table)[:1]).split()
     aligned = "right left" in " ".join(sides)  # an equation array: no gap at the "="
 
     def row(cells: re.Match) -> str:

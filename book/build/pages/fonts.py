@@ -20,7 +20,10 @@ from build.doctree.mathml import styled
 
 def package(name: str) -> Path:
     """The folder of an installed package, which is not imported: only its files are wanted."""
-    return Path(importlib.util.find_spec(name).origin).parent
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        raise ValueError(f"expected the package {name}, found none; run make setup")
+    return Path(spec.origin).parent
 
 
 MATH_FONT = package("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf"
@@ -71,7 +74,8 @@ def math_characters(pages: Iterable[str]) -> set[str]:
 
 def icon_characters(pages: list[str], styles: list[str]) -> set[str]:
     """The icons in use: named by a class in a page, or written in a style, by code or as such."""
-    codes, used = {}, set()
+    codes: dict[str, str] = {}
+    used: set[str] = set()
     for style in styles:
         for selector, rule in re.findall(r"([^{}]+)\{([^{}]*)\}", style):
             found = re.findall(r'"\\([ef][0-9a-f]{3})"', rule)

@@ -228,7 +228,9 @@ def make_index(pages: dict[str, str], aliases: dict[str, list[str]]) -> dict[str
     title, paragraphs, rows of tables), terms (names, numbers of sections).
     """
     read = {page: read_page(text) for page, text in pages.items()}
-    table, sections, places = [], [], {}
+    table: list[tuple[str, str, int]] = []
+    sections: list[tuple[int, str, str, str, str]] = []
+    places: dict[str, int] = {}
     for page, entries in read.items():
         if not entries or page == INDEX:
             continue

@@ -63,13 +63,13 @@ def to_plain(text: str, chapter: Chapter) -> str:
     after = 0  # inline text stands in the order of its tokens
     for token in PARSER.parse(text):
         if token.type == "inline":
-            after = max(after, starts[token.map[0]])
+            after = max(after, starts[lines_of(token)[0]])
             found, after = inline_edits(token, text, after, chapter)
             edits += found
             continue
         new = block(token, chapter)
         if new is not None:
-            first, last = token.map
+            first, last = lines_of(token)
             if token.type == "amsmath":  # its map leaves out the last line
                 last = first + token.content.strip().count("\n") + 1
             begin, end = starts[first], min(starts[last], len(text))
@@ -143,9 +143,16 @@ def inline_edits(token: Token, text: str, after: int, chapter: Chapter) -> tuple
     return [(source(a), source(b), new) for a, b, new in replacements(token, chapter)], after
 
 
+def lines_of(token: Token) -> tuple[int, int]:
+    """The first line of a block and the one behind its last."""
+    if token.map is None:
+        raise UnknownMarkup(f"expected a block that stands on lines, got {token.type}")
+    return token.map[0], token.map[1]
+
+
 def replacements(token: Token, chapter: Chapter) -> Iterator[Edit]:
     """What is replaced in the text of an inline token, by position in that text."""
-    for child in token.children:
+    for child in token.children or []:
         kind = re.sub(r"_(open|close)$", "", child.type)
         if set(child.attrs) & {"class", "id"}:
             raise UnknownMarkup(f"no plain form for attributes {child.attrs}")
@@ -264,7 +271,7 @@ def named_admonition(fence: Fence, chapter: Chapter) -> str:
 def predict(fence: Fence, chapter: Chapter) -> str:
     """The question and its options, set off from the text."""
     tokens = PARSER.parse(fence.body)
-    items = [token.map for token in tokens if token.type == "list_item_open" and token.level == 1]
+    items = [lines_of(t) for t in tokens if t.type == "list_item_open" and t.level == 1]
     lines = fence.body.split("\n")
     options = (" ".join(map(str.strip, lines[begin:end])) for begin, end in items)
     chapter.predictions[fence.argument] = [re.sub(r"^[-*+]\s+", "", o).strip() for o in options]
@@ -331,7 +338,7 @@ def quoted(text: str) -> str:
     lines = text.strip().split("\n")
     for token in reversed(PARSER.parse("\n".join(lines))):
         if token.type in ("paragraph_open", "math_block"):
-            begin, end = token.map
+            begin, end = lines_of(token)
             first, *others = lines[begin:end]
             lines[begin:end] = [" ".join([first.rstrip(), *map(str.strip, others)])]
     return "\n".join(f"> {line}".rstrip() for line in lines)

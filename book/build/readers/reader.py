@@ -155,7 +155,8 @@ def reader_output(output: NotebookNode, alt: str | None) -> NotebookNode:
     widget = BeautifulSoup(data.get("text/html", ""), "html.parser").select_one(".book-widget")
     if widget:
         still = widget.select_one(".book-widget-static")
-        data["text/html"] = f"<p><em>{RUN_WIDGET}</em></p>\n{still.decode_contents()}"
+        shown = still.decode_contents() if still else ""
+        data["text/html"] = f"<p><em>{RUN_WIDGET}</em></p>\n{shown}"
         data["text/plain"] += f"\n{RUN_WIDGET}"
     return output
 

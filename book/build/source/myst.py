@@ -80,7 +80,8 @@ def directive(token: Token) -> Fence | None:
 
 def labels(text: str) -> dict[str, tuple[str, str]]:
     """Each label in a text, with what its place is called on the page and its title, if any."""
-    found, waiting = {}, []
+    found: dict[str, tuple[str, str]] = {}
+    waiting: list[str] = []
     tokens = PARSER.parse(text)
     for i, token in enumerate(tokens):
         if token.type == "myst_target":

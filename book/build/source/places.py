@@ -91,7 +91,11 @@ class Places:
         return found
 
     def title(self, page: str) -> str:
-        return re.search(r"^# +(.*)", self.texts[page], re.MULTILINE)[1]
+        """The heading of a page. Errors: UnknownMarkup for a page without one."""
+        found = re.search(r"^# +(.*)", self.texts[page], re.MULTILINE)
+        if found is None:
+            raise UnknownMarkup(f"expected a heading, # Title, on {page}, got none")
+        return found[1]
 
     def address(self, page: str, anchor: str = "") -> str:
         """Where a page, or a place on it, is published."""
