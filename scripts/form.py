@@ -75,7 +75,7 @@ class Form(NamedTuple):
 
 
 LEAST = Form(0, 0, 0, 3, 2, 5, 0, 0)
-MOST = Form(2000, 25, 180, sys.maxsize, sys.maxsize, sys.maxsize, 0, 0)
+MOST = Form(2100, 25, 180, sys.maxsize, sys.maxsize, sys.maxsize, 0, 0)
 
 
 def is_open(fence: Fence) -> bool:

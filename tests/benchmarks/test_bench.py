@@ -30,7 +30,12 @@ ROWS = {
         "lib, no padding, the same in bf16",
     },
     "forward pass, tiny": {*peers.PEERS, "lib, no padding"},
-    "self-attention, n = 5": {"lib", "lib, with weights", "nn.MultiheadAttention", "bare fused"},
+    "self-attention, n = 5": {
+        "lib",
+        "lib, the weights alone",
+        "nn.MultiheadAttention",
+        "bare fused",
+    },
     "greedy, 3 tokens": {*peers.PEERS, "lib, weights by columns"} - {"torch.nn"},
     "beam 4, 2 tokens": {"lib", "Hugging Face"},
     "window of 128, n = 131": {"full, fused", "windowed", "windowed, causal"},

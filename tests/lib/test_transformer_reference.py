@@ -75,7 +75,9 @@ def test_attention_with_positions_by_loops(scheme):
     """Written out for one query and one key at a time, in float64."""
     batch, n_heads, time, d_k = 2, 3, 5, 4
     torch.manual_seed(0)
-    positions = make_in_float64(lambda: Rotary(d_k) if scheme == "rotary" else ALiBi(n_heads))
+    positions = make_in_float64(
+        lambda: Rotary(d_k) if scheme == "rotary" else ALiBi(n_heads, paper_formula=True)
+    )
     layer = MultiHeadAttention(n_heads * d_k, n_heads, positions=positions).double()
     x = normal(batch, time, n_heads * d_k)
     mask = random_mask(batch, time, time)

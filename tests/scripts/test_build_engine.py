@@ -49,4 +49,4 @@ def test_the_plain_kernels_have_the_same_names():
         return set(re.findall(pattern, (build_engine.ENGINE / file).read_text(encoding="utf-8")))
 
     in_c = names(r"KERNEL\((?!name)(\w+)\)", "kernels.c")
-    assert in_c == names(r"\n    function (\w+)\(", "plain.js") - {"exponentials"}
+    assert in_c == names(r"\n  function (\w+)\(", "plain.js") - {"exponentials"}

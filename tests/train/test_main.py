@@ -263,29 +263,6 @@ def test_each_file_that_changed_is_named(files, tmp_path, capsys, use):
     assert contents(out) == before
 
 
-def test_a_run_of_an_earlier_version_goes_on(files, tmp_path, monkeypatch, capsys):
-    """It knew its training sentences alone, and told neither weights nor losses whose they are."""
-    whole, out = tmp_path / "whole", tmp_path / "out"
-    given = [*TINY, *files, "--steps", 6, "--batch-size", 50, "--save-every", 0]
-    run(*given, "--out", whole)
-    stopped_after(5, monkeypatch, *given, "--out", out)
-    state = torch.load(out / "last.pt", weights_only=True)
-    told = json.loads(state["extra"])
-    told["fingerprint"] = told.pop("data")["training"]
-    del told["run"], told["losses"], told["options"]["alpha"]
-    torch.save(state | {"extra": json.dumps(told)}, out / "last.pt")
-    model, *vocabs = load_model(out / "best.safetensors")
-    about = {name: told["progress"][f"best_{name}"] for name in ("step", "loss")}
-    about["validation_loss"] = about.pop("loss")
-    save_model(out / "best.safetensors", model, *vocabs, about)
-    lines = (out / "losses.jsonl").read_text().splitlines(keepends=True)
-    (out / "losses.jsonl").write_text("".join(lines[1:]) + '{"step": 6, "lo')
-    assert run("--resume", "--out", out) == 0
-    assert log(out) == log(whole)[1:]
-    weights = [load_file(each / "best.safetensors") for each in (whole, out)]
-    assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
-
-
 @pytest.fixture
 def two_runs(files, tmp_path):
     """Two finished runs that differ in the seed alone."""

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from lib.training import cosine
+from train import checkpoints
 from train.options import parse
 from train.ranks import Ranks
 from train.run import ALONE, Run, perplexity, prepare
@@ -86,6 +87,6 @@ def test_a_run_knows_how_many_processes_it_had(tmp_path):
     state = torch.load(path, weights_only=True)
     told = json.loads(state["extra"])
     assert told["ranks"] == []
-    torch.save(state | {"extra": json.dumps(told | {"ranks": [[""]] * 3})}, path)
+    checkpoints._write(path, state | {"extra": json.dumps(told | {"ranks": [[""]] * 3})})
     given = f"--resume --out {tmp_path}/out"
     assert prepare(parse(given.split())).ranks_before == 3

@@ -37,7 +37,9 @@ def test_the_layer_has_the_shapes_of_its_schematic():
 def test_the_split_of_the_layer_puts_the_numbers_where_the_schematic_has_them():
     projected = torch.arange(3)[:, None] * 10 + torch.arange(4)
     split = projected.unflatten(-1, (2, 2))
-    heads = MultiHeadAttention._split_heads(projected[None], 2)[0]
+    layer = MultiHeadAttention(4, 2, bias=False)
+    torch.nn.init.eye_(layer.w_q.weight)
+    heads = layer._split_heads(layer.w_q, projected[None].float())[0].int()
     tensors = {"projected": projected}
     tensors |= {f"position {t}": one for t, one in enumerate(split)}
     tensors |= {f"head {i}": one for i, one in enumerate(heads, start=1)}

@@ -61,7 +61,7 @@ def test_clipped_offsets_are_turns_by_the_limit():
     layer, x = _layer()
     with clipped_offsets(2, torch.ones(3).bool()):
         got = layer(x, mask=causal_mask(11))
-    q, k, v = (layer._split_heads(p(x), layer.n_heads) for p in (layer.w_q, layer.w_k, layer.w_v))
+    q, k, v = (layer._split_heads(p, x) for p in (layer.w_q, layer.w_k, layer.w_v))
     rotary, rows = Rotary(6), []
     for i in range(11):
         turned = [rotary.rotate(q[:, :, i : i + 1], min(i - j, 2)) for j in range(i + 1)]
