@@ -12,7 +12,6 @@ forces. The goal for 12 tokens is 21 ms. Recorded in results/browser_forward.jso
 """
 
 import base64
-import os
 import shutil
 import statistics
 import sys
@@ -35,6 +34,7 @@ from lib.decoding import greedy
 from lib.transformer import Config, Transformer
 from measure.experiments import command_line
 from measure.records import write_results
+from scripts import chromium
 from tasks.translation import translation_pairs
 from tests.browser.fixtures import FLAGS
 from tests.paths import BOOK
@@ -170,12 +170,11 @@ def main(arguments: list[str] | None = None) -> None:
     # The limit must not cut a sentence: its twelfth token is its end.
     twelve = [(t, i) for t, i in ids if (s := by_torch(model, i))[-1] == EOS and len(s) == TOKENS]
     texts, source = [" ".join(text) for text, _ in twelve[:2]], twelve[0][1]
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
         widgets.emit_assets(folder / "widgets")
         shutil.copy(BOOK / "static" / "widget-host.js", folder)
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
         tracer = ForwardTracer.from_model(model, [Pair(("two",), ("?",))], *vocabs, stage=11)
         html = tracer._repr_mimebundle_()[0]["text/html"]
         models: list[dict[str, Any]] = []

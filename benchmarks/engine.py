@@ -10,9 +10,7 @@ and Adam. Written to results/engine.json.
 """
 
 import base64
-import os
 import random
-import shutil
 import statistics
 import sys
 import time
@@ -27,6 +25,7 @@ from playwright.sync_api import Page, sync_playwright
 from engine.replay import Replay
 from measure.experiments import command_line
 from measure.records import as_json, replace
+from scripts import chromium
 from tests.browser.fixtures import FLAGS
 from tests.browser.test_engine import BYTES, ENGINE, engine_text
 
@@ -149,8 +148,7 @@ def main(arguments: list[str] | None = None) -> None:
         "translator": (TRANSLATOR, translator_batch(draw)),
     }
     with sync_playwright() as playwright:
-        chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
         page = browser.new_page()
         page.goto("about:blank")
         page.evaluate(f"() => {{ {engine_text()} }}")

@@ -11,8 +11,6 @@ JavaScript.
 """
 
 import base64
-import os
-import shutil
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -26,6 +24,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from engine.text import FOLDER, kernels
 from measure.experiments import Run, command_line, grid
+from scripts import chromium
 from tests.browser.fixtures import FLAGS
 from widgets import joiner
 
@@ -170,10 +169,9 @@ def record(runs: list[Run], browser: str) -> dict[str, Any]:
 def main(arguments: list[str] | None = None) -> None:
     over = {"setting": BY_TITLE, "seed": range(5)}
     given = command_line(__file__, __doc__, over, arguments, plain=False)
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     wasm = None if given.options.plain else base64.b64encode(kernels()).decode()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
         of_seeds = partial(run, browser=browser, wasm=wasm)
         written = grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
         browser.close()

@@ -12,9 +12,7 @@ are the words of the first digits. The answers to the numbers that the chapter n
 too. It writes benchmarks/results/number_translator.json.
 """
 
-import os
 import random
-import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -27,6 +25,7 @@ from playwright.sync_api import sync_playwright
 
 from engine.laboratory import TASKS
 from measure.experiments import Run, command_line, grid
+from scripts import chromium
 from tests.browser.fixtures import FLAGS
 from tests.browser.laboratory_page import LaboratoryPage
 
@@ -105,9 +104,8 @@ def record(runs: list[Run], browser: str) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> None:
     given = command_line(__file__, __doc__, {"setting": SETTINGS, "seed": range(5)}, arguments)
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
         of_seeds = partial(run, page=LaboratoryPage(browser))
         grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
         browser.close()

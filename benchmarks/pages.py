@@ -13,8 +13,6 @@ benchmarks/results/pages.json.
 """
 
 import gzip
-import os
-import shutil
 import statistics
 import sys
 from pathlib import Path
@@ -29,6 +27,7 @@ from playwright.sync_api import Browser, sync_playwright
 from benchmarks.widgets import SLIDE
 from measure.experiments import command_line
 from measure.records import write_results
+from scripts import chromium
 from tests.browser.fixtures import FLAGS
 from tests.browser.weigh import LIMIT, PACKED, Visit, serve_packed, visit
 from tests.paths import HTML
@@ -100,10 +99,9 @@ def main(arguments: list[str] | None = None) -> None:
     if not names:
         sys.exit(f"expected the built book in {folder}, found no page: run make book first")
     server, address = serve_packed(folder)
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     found = {}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
         for name in names:
             url = f"{address}/{name}"
             visits = [visit(browser, url) for _ in range(rounds)]

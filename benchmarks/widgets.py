@@ -11,7 +11,6 @@ the mean: unlike the others it does not count waiting for a processor that is bu
 writes benchmarks/results/widgets.json.
 """
 
-import os
 import shutil
 import statistics
 import sys
@@ -40,6 +39,7 @@ from chapters.training.learning_rate import LearningRateExplorer
 from chapters.transformer.forward_tracer import ForwardTracer
 from chapters.transformer.tests.samples import traced
 from measure.experiments import command_line, grid
+from scripts import chromium
 from tests.paths import BOOK
 from tests.widget_samples import SAMPLES
 from widgets.base import BookWidget
@@ -174,12 +174,13 @@ def run(widget: str, page: Page, folder: Path, rounds: int) -> dict[str, dict[st
 
 def main(arguments: list[str] | None = None) -> None:
     given = command_line(__file__, __doc__, {"widget": sorted(SAMPLES)}, arguments, rounds=5)
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
         widgets.emit_assets(folder / "widgets")
         shutil.copy(BOOK / "static" / "widget-host.js", folder)
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium.executable(), args=["--no-sandbox"]
+        )
         page = browser.new_page(viewport={"width": 700, "height": 900})
         timed = partial(run, page=page, folder=folder, rounds=given.options.rounds)
         found = grid(timed, given, lambda runs: {one["widget"]: one["controls"] for one in runs})

@@ -9,9 +9,7 @@ Needs: the built book (`make book`), and a Chromium (CHROMIUM, or one on the pat
 """
 
 import io
-import os
 import re
-import shutil
 import sys
 from functools import partial
 from html import escape
@@ -22,7 +20,7 @@ from pypdf import PdfReader, PdfWriter
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "book"))
+sys.path[:0] = [str(ROOT), str(ROOT / "book")]
 from build.pages.pages import (  # noqa: E402
     PDF,
     download_sizes,
@@ -30,6 +28,7 @@ from build.pages.pages import (  # noqa: E402
     rewrite,
 )
 from build.source.rooms import read_contents  # noqa: E402
+from scripts import chromium  # noqa: E402
 
 MARGIN: PdfMargins = {"top": "16mm", "bottom": "18mm", "left": "16mm", "right": "16mm"}
 SCALE = 0.85
@@ -105,9 +104,10 @@ def main(html: Path, target: Path) -> None:
     missing = [path for path in paths if not path.exists()]
     if missing:
         sys.exit(f"expected the built book, but {missing[0]} is missing: run make book first")
-    executable = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium.executable(), args=["--no-sandbox"]
+        )
         page = browser.new_page(color_scheme="light", viewport={"width": 900, "height": 1200})
         writer = bind(page, paths)
         browser.close()

@@ -6,14 +6,16 @@ Needs: the built book (`make book`), and a Chromium (CHROMIUM, or one on the pat
 """
 
 import io
-import os
-import shutil
+import sys
 from pathlib import Path
 
 from PIL import Image
 from playwright.sync_api import ViewportSize, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from scripts import chromium  # noqa: E402
+
 PAGE = ROOT / "_build" / "html" / "book" / "intro.html"
 PICTURE = ROOT / ".github" / "first_page.png"
 SIZE: ViewportSize = {"width": 1280, "height": 820}
@@ -22,9 +24,10 @@ COLOURS = 96  # of a picture for a front page: a third of the bytes, and no lett
 
 def photograph(page_file: Path) -> bytes:
     """The first page as a PNG, its translator halfway through the sentence."""
-    executable = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium.executable(), args=["--no-sandbox"]
+        )
         page = browser.new_page(viewport=SIZE)
         page.goto(page_file.as_uri())
         for _ in range(4):

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from build.directives import widgets
 from build.pages import policy
+from scripts import chromium
 from tests.browser import axe
 from tests.browser.weigh import QuietHandler, serve_packed
 from tests.paths import BOOK, HTML
@@ -74,9 +74,10 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+        browser = playwright.chromium.launch(
+            executable_path=chromium.executable(), headless=True, args=FLAGS
+        )
         yield browser
         browser.close()
 
