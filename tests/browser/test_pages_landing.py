@@ -18,6 +18,7 @@ def landing(page: Page, width: int, height: int) -> None:
     page.set_viewport_size({"width": width, "height": height})
     page.goto((HTML / "book" / "intro.html").as_uri())
     page.wait_for_selector(".landing-widget .bw")
+    page.evaluate("document.fonts.ready")  # the text moves when they come
 
 
 @pytest.mark.parametrize(("width", "height", "parts"), SCREENS)
