@@ -156,8 +156,9 @@ notebooks: $(VENV)/test.stamp
 	  --timeout=600 -n $(WORKERS) --dist loadfile --no-loadscope-reorder -o addopts= -o filterwarnings= \
 	  $$chapters
 
+# One worker more than there are cores: each waits now and then for its browser.
 site: setup-test book
-	$(PYTEST) tests/browser book/chapters/*/tests/browser -m "not colab $(SLOW)" -n $(WORKERS) --dist worksteal
+	$(PYTEST) tests/browser book/chapters/*/tests/browser -m "not colab $(SLOW)" -n $$(($(WORKERS) + 1)) --dist worksteal
 
 answers: $(VENV)/test.stamp ## what the check of each exercise says of right and wrong answers
 	@PYTHONPATH=book $(BIN)/python -m tests.notebooks.test_exercises

@@ -417,6 +417,7 @@ def test_first_loss_is_that_of_guessing(norm, tied):
     assert loss == pytest.approx(math.log(len(vocabs[1])), rel=0.05)
 
 
+@pytest.mark.slow
 def test_one_batch_can_be_learned_by_heart():
     pairs, _ = translation_pairs(32, 10)
     model, vocabs = book_model(pairs, norm="pre", positions="rotary", dropout=0.0)

@@ -84,7 +84,7 @@ def test_every_run_gives_the_same_numbers(monkeypatch):
     All words are equally frequent: which pairs are merged is a matter of ties alone.
     """
     told = set()
-    for seed in ("0", "1", "2", "random"):
+    for seed in ("0", "random"):
         monkeypatch.setenv("PYTHONHASHSEED", seed)
         done = subprocess.run(
             [sys.executable, "-c", LEARN + LEARN], cwd=BOOK, capture_output=True, text=True

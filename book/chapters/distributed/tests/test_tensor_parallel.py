@@ -6,6 +6,7 @@ from chapters.distributed.tensor_parallel import AXES
 from chapters.distributed.tests.in_workers import LAYERS, layer
 from tests.helpers import assert_close
 
+pytestmark = pytest.mark.slow  # each worker that runs one of these starts two processes
 CASES = [
     *(f"{name}, {kind}" for name in list(LAYERS)[:2] for kind in ("self", "cross")),
     f"{list(LAYERS)[2]}, self",
