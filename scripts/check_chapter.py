@@ -91,22 +91,28 @@ def lint(chapter: Chapter) -> Iterator[Step]:
 
 
 def steps(chapter: Chapter) -> Iterator[Step]:
-    """All but the notebook's run, which goes on beside them."""
-    stem, plain = chapter.notebook.stem, ("-m", "not slow and not gpu")
-    beside = ("-n", "2", "--dist", "worksteal")
+    """All but the notebook's run, which goes on beside them.
+
+    To start pytest costs as much as many a test: so one run is for all that needs no browser, and
+    one for all that does. A test is the chapter's if the folder of its room or its own name says
+    so: `-k` reads both.
+    """
+    stem, room = chapter.notebook.stem, chapter.room
+    plain = ("-m", "not gpu and (widget or not slow)", "--dist", "worksteal")
     yield from lint(chapter)
-    unit: list[str | Path] = [chapter.room / "tests", f"--ignore={chapter.room}/tests/browser"]
-    yield Step("its room's tests", [*PYTEST, *plain, *unit])
-    yield Step("its exercises, its form", [*PYTEST, *plain, "tests/notebooks", "-k", stem])
+    unit: list[str | Path] = [room / "tests", f"--ignore={room}/tests/browser", "tests/notebooks"]
+    own = f"{room.name} or {stem}"
+    yield Step("its tests, answers and form", [*PYTEST, *plain, "-n", "2", *unit, "-k", own])
     book: list[str | Path] = ["build", ".", "-n", "-W", "--keep-going", "--quiet"]
     yield Step("the book, built", [BIN / "jupyter-book", *book])
-    if (ROOT / chapter.room / "tests" / "browser").exists():
-        browser: list[str | Path] = [*PYTEST, *beside, *plain, chapter.room / "tests" / "browser"]
-        yield Step("its widgets' own tests", browser)
+    pages: list[str | Path] = [*PAGES]
     if chapter.widgets:
-        names = " or ".join(chapter.widgets)
-        yield Step("what every widget must do", [*PYTEST, *beside, *WIDGETS, "-k", names])
-    yield Step("its page", [*PYTEST, *plain, *PAGES, "-k", stem])
+        pages += WIDGETS
+    if (ROOT / room / "tests" / "browser").exists():
+        pages.append(room / "tests" / "browser")
+    shown = " or ".join([own, *chapter.widgets])
+    # One more than there are cores: each waits now and then for its browser.
+    yield Step("its widgets, its page", [*PYTEST, *plain, "-n", "3", *pages, "-k", shown])
 
 
 def begun(step: Step) -> subprocess.Popen[str]:

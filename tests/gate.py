@@ -46,6 +46,6 @@ KINDS = {
 def some_widgets(samples: Iterable[str]) -> list:
     """The names of widgets, for `parametrize`; `make check` runs all tests of a chapter's own."""
     return [
-        name if name in KINDS else pytest.param(name, marks=pytest.mark.slow)
+        name if name in KINDS else pytest.param(name, marks=[pytest.mark.slow, pytest.mark.widget])
         for name in sorted(samples)
     ]
