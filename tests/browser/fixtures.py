@@ -260,6 +260,7 @@ def stage(tabs: Tabs, assets: tuple[Path, str]) -> Iterator[Stage]:
     yield stage
     assert stage.close() == []
 
+
 # Chromium without windows has a pointer in the upper left corner, which a telephone has not. As it
 # goes back there it leaves what was tapped; on a telephone the next tap elsewhere does that.
 NO_POINTER = """
