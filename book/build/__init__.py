@@ -40,6 +40,7 @@ def finish(app, exception) -> None:
         partial(pages.place_images, sizes=images.picture_sizes(out)),
         partial(figures.open_large, drawn=drawn),
         outputs.fit_lines,
+        outputs.hang_lines,
         partial(pages.keep_used, options=options),
         partial(pages.link_downloads, sizes=pages.download_sizes(out)),
         reader.link_colab,

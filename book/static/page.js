@@ -60,6 +60,22 @@ document.addEventListener("DOMContentLoaded", () => {
     term.classList.add("tapped");
   });
 
+  // A formula that is wider than the screen is set smaller, so that nobody scrolls through it.
+  const formulas = [...document.querySelectorAll(".math-block > math")].map((math) => ({
+    math: /** @type {HTMLElement} */ (math), box: math.parentElement, width: 0,
+  }));
+  const SIZE = 1.03; // a little less than in book.css
+  function fit() {
+    for (const one of formulas) one.math.style.fontSize = "";
+    for (const one of formulas) one.width = one.math.scrollWidth;
+    for (const { box, math, width } of formulas) {
+      if (width > box.clientWidth) math.style.fontSize = `${((SIZE * box.clientWidth) / width).toFixed(3)}em`;
+    }
+  }
+  fit();
+  document.fonts?.ready.then(fit);
+  window.addEventListener("resize", fit);
+
   // What a link leads to is opened, with all that holds it; "reveal" asks scripts to do their part.
   function reveal() {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));

@@ -9,6 +9,7 @@ import re
 
 from docutils import nodes
 
+from build.pages.search import plain
 from build.source.myst import PARSER
 
 MARKS = {"proof": "Tested", "listing": "Listing"}
@@ -24,7 +25,7 @@ def fold_of(tags: list[str], metadata: dict) -> tuple[str, str, str] | None:
         return None
     kind, mark = kinds[0], MARKS[kinds[0]]
     said = metadata.get("mystnb", {}).get("code_prompt_show", "")
-    text = re.sub(rf"^{mark}\b[:.]?\s*", "", said).strip()
+    text = re.sub(rf"^{mark}\b[:.,]?\s*", "", said).strip()
     if not text:
         raise ValueError(
             f"a cell tagged {kind!r} needs its one visible line in its metadata: "
@@ -44,3 +45,10 @@ def words(text: str) -> list[nodes.Node]:
         is_text = node is nodes.Text
         found.append(node(token.content) if is_text else node("", token.content))
     return found
+
+
+def spoken(summary: list[nodes.Node]) -> str:
+    """A line as a screen reader is to read it."""
+    return "".join(
+        plain(node.astext()) if isinstance(node, nodes.math) else node.astext() for node in summary
+    ).rstrip(".")

@@ -26,9 +26,8 @@ from sphinx_exercise.nodes import exercise_node, solution_node
 from build.directives import library
 from build.directives.questions import ask, ask_line, folded, line, part, place
 from build.doctree.evidence import evidence
-from build.doctree.folds import fold_of, words
+from build.doctree.folds import fold_of, spoken, words
 from build.doctree.outputs import is_cell
-from build.pages.search import plain
 
 PAGE = "book/library"
 SECTION, SETUP = "checked-in-this-chapter", "set-up"
@@ -64,13 +63,6 @@ class Check(SphinxRole):
 
 def tags(cell: nodes.container) -> list[str]:
     return cell["cell_metadata"].get("tags", []) if "cell_metadata" in cell else []
-
-
-def spoken(summary: list[nodes.Node]) -> str:
-    """A line as a screen reader is to read it."""
-    return "".join(
-        plain(node.astext()) if isinstance(node, nodes.math) else node.astext() for node in summary
-    ).rstrip(".")
 
 
 @functools.cache
@@ -229,7 +221,7 @@ class Gather(SphinxTransform):
     def lead_to_set_up(self) -> None:
         """Put a line that leads there above the first open cell."""
         for cell in filter(is_code, self.document.findall(nodes.container)):
-            if not {*tags(cell)} & UNSHOWN:
+            if not {*tags(cell)} & UNSHOWN and not isinstance(cell.parent, evidence):
                 way = nodes.reference("", NEEDED_LINK, refid=SETUP, internal=True)
                 link = line("p", way, classes=("set-up-link",))
                 cell.parent.insert(cell.parent.index(cell), link)
