@@ -26,7 +26,7 @@ from sphinx_exercise.nodes import exercise_node, solution_node
 from build.directives import library
 from build.directives.questions import ask, ask_line, folded, line, part, place
 from build.doctree.evidence import evidence
-from build.doctree.folds import fold_of, spoken, words
+from build.doctree.folds import MARKS, fold_of, spoken, words
 from build.doctree.outputs import is_cell
 
 PAGE = "book/library"
@@ -79,6 +79,10 @@ def public_names(book: Path) -> frozenset[str]:
 # --- where a mark stands ------------------------------------------------------------------------
 
 
+def is_folded(node: nodes.Node) -> bool:
+    return is_cell(node) and bool({*MARKS} & {*tags(node)})
+
+
 def last_text(node: nodes.Node) -> nodes.Element | None:
     """The text that ends a part of the page; a new paragraph behind what ends in none.
 
@@ -112,9 +116,15 @@ def behind(node: nodes.Node) -> nodes.paragraph:
 
 
 def text_before(cell: nodes.Node) -> nodes.Element:
-    """The text that a cell proves: before it, else behind it, else a paragraph in its place."""
+    """The text that a cell proves: before it, else behind it, else a paragraph in its place.
+
+    Between a cell and what was to be seen in it (`{seen}`), that is what it proves.
+    """
     siblings = cell.parent.children
     at = siblings.index(cell)
+    before, after = siblings[max(at - 1, 0)], [n for n in siblings[at + 1 :] if not is_folded(n)][:1]
+    if is_cell(before) and after and isinstance(after[0], ask) and after[0].get("asks") == "seen":
+        return last_text(after[0]) or behind(cell)
     for node in reversed(siblings[:at]):
         if isinstance(node, nodes.title | nodes.section):
             break
