@@ -195,7 +195,7 @@ colab: $(VENV)/test.stamp .venv-colab/colab.stamp ## every chapter alone in an e
 chapter: $(VENV)/test.stamp ## begin a chapter: make chapter NAME=sparse_attention TITLE="Sparse attention" [AFTER=masking]
 	@$(BIN)/python scripts/new_chapter.py $(NAME) "$(TITLE)" $(if $(AFTER),--after $(AFTER)) $(if $(NUMBER),--number $(NUMBER))
 
-form: $(VENV)/test.stamp ## what a reader meets in each chapter, against the bars: words, code, schematics, questions
+form: $(VENV)/test.stamp ## what a reader meets on each chapter's built page: words, tests, predictions, code, what scrolls on a phone
 	@$(BIN)/python scripts/form.py
 
 house: $(VENV)/test.stamp ## how big the library and each room are, and which chapters use the library

@@ -1,31 +1,41 @@
-"""Measure the form of each chapter: what a reader meets on the page, against the bars.
+"""Measure the form of each chapter: what a reader meets on the built page, and in the notebook.
 
-    python scripts/form.py                  (make form)
+    python scripts/form.py                  (make form; needs make book)
 
-Visible is what stands open on the page.
+On the page, in a browser at the width of a phone, as somebody opens it for the first time:
 
-- words: of the Markdown, captions included. A formula or a name in a line counts as one word, a
-  displayed formula or a block of code as none. Not visible: a hint or a solution, and all else with
-  the class dropdown; `seen`; the answer of a `recall`; `margin`, which stands beside the text. A
-  section "Appendix" counts nowhere: it is for those who want more.
-- cells and lines of code: without the cells that the page folds or leaves out (hide-input,
-  hide-cell, remove-input, remove-cell, proof, listing); lines without blank ones. Outputs count
-  nowhere.
+- words: of the prose up to Recall, captions, questions and what answers a prediction included; a
+  formula counts as one, a display and code as none. Margin notes and widgets are not prose.
+- folded: words behind a click, of the whole page, without hints, solutions and code: `seen`, the
+  answers of `recall`, dropdowns, the lines of "Checked in this chapter".
+- tests: folded tests and listings between the paragraphs, and set-up before the first of them.
+- predictions, and of their outcomes those that are shown unasked.
+- cells, lines, columns: of the visible code up to Recall; lines without blank ones, the longest.
+- scroll: of a hundred blocks of code and printed text, those that scroll sideways, and the number of
+  formulas that do; with every fold open.
+
+In the notebook, without sections "Appendix":
+
 - schematics: cells that call a function of the chapter's `schematics`, and cells without visible
   code whose output is a drawing (image/svg+xml).
-- predictions and recall questions: the directives `predict` and `recall`.
+- recall questions: the directive `recall`.
 - unanswered: the questions about a widget that no `seen` answers. They stand in the widget's
   section, from one heading to the next, before or after it: a sentence outside directives that ends
   in a question mark, or an item of a list that has one or tells the reader to do something (an
   imperative such as set, drag or compare, at the start of a clause). A question is answered if a
   `seen` or an `outcome` follows it before the next heading.
 - adjacent: pairs of visible code cells with no visible word between them. Words are also the line
-  of a fold and the caption of a figure. An exercise's stub and its check are no such pair.
+  of a test and the caption of a figure. An exercise's stub and its check are no such pair.
+
+The counts that must be zero, and those of the notebook, are held by tests for the chapters in form
+(IN_FORM). Lengths are reported: one at its limit is a reason to look again, no success.
 """
 
 import ast
 import json
+import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,12 +44,14 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from markdown_it.token import Token
+from playwright.sync_api import Page, sync_playwright
 
 from build.source.myst import PARSER, Fence, directive
 
 ROOT = Path(__file__).resolve().parent.parent
+HTML = ROOT / "_build" / "html"
 
-# The chapters that are held to the bars.
+# The chapters that are held to the bars: those in the new form.
 IN_FORM: tuple[str, ...] = (
     "seq2seq",
     "attention_seq2seq",
@@ -62,20 +74,84 @@ TRY = re.compile(
 
 
 class Form(NamedTuple):
-    """What is counted of a chapter, in the order of the table."""
+    """What is counted of a notebook, in the order of the table."""
 
-    words: int
-    cells: int
-    lines: int
     schematics: int
-    predictions: int
     recalls: int
     unanswered: int
     adjacent: int
 
 
-LEAST = Form(0, 0, 0, 3, 2, 5, 0, 0)
-MOST = Form(2100, 25, 180, sys.maxsize, sys.maxsize, sys.maxsize, 0, 0)
+class PageForm(NamedTuple):
+    """What is counted of a page, in the order of the table."""
+
+    words: int
+    folded: int
+    tests: int
+    predictions: int
+    unasked: int
+    cells: int
+    lines: int
+    columns: int
+    scroll: int
+    formulas: int
+
+
+LEAST, MOST = Form(3, 5, 0, 0), Form(sys.maxsize, sys.maxsize, 0, 0)
+# What is held; the others are marked in the table beyond these limits.
+ZERO = ("tests", "unasked", "formulas")
+LIMITS = {"words": 1700, "predictions": 3, "cells": 18, "lines": 140, "columns": 72, "scroll": 10}
+PHONE = 390
+COUNT = """() => {
+  const article = document.querySelector(".bd-article");
+  const heading = [...article.querySelectorAll("section > h2")]
+    .find((one) => /^(Recall|Exercises)/.test(one.textContent));
+  const end = heading?.parentElement;
+  const isBefore = (node) => !end
+    || Boolean(node.compareDocumentPosition(end) & Node.DOCUMENT_POSITION_FOLLOWING);
+  const words = (node) => node.textContent.split(/\\s+/).filter((word) => /[\\p{L}\\p{N}·]/u.test(word)).length;
+  /** Its text alone: a formula in a line is one word. */
+  const bare = (node, left) => {
+    const copy = node.cloneNode(true);
+    for (const one of copy.querySelectorAll(`${left}, pre, script, svg, button, .math-block, .cell_input,`
+      + ".printed, .headerlink, .term-tip, .ask-row, .ask-label, .check, .waiting")) one.remove();
+    for (const one of copy.querySelectorAll("math, code")) one.replaceWith("·");
+    for (const one of copy.querySelectorAll("*")) one.append(" ");
+    return copy;
+  };
+  const prose = article.cloneNode(true);
+  const last = [...prose.querySelectorAll("section > h2")].find((one) => /^(Recall|Exercises)/.test(one.textContent));
+  for (let node = last?.parentElement; node;) [node] = [node.nextElementSibling, node.remove()];
+  const folds = [...article.querySelectorAll("details:not(.chapter-map), .dropdown:not(.hint, .solution)")]
+    .filter((one) => !one.parentElement.closest("details, .dropdown, .book-widget"));
+  const isOpen = (node) => node.checkVisibility() || node.closest(".evidence");
+  const code = [...article.querySelectorAll(".cell_input pre")]
+    .filter((pre) => isBefore(pre) && isOpen(pre) && !pre.closest("details, .checked"))
+    .map((pre) => pre.textContent.split("\\n").filter((line) => line.trim()));
+  const first = article.querySelector("section > p");
+  const counted = {
+    words: words(bare(prose, "details, .dropdown, aside, .book-widget, .checked, .set-up-link")),
+    folded: folds.reduce((sum, one) => sum + words(bare(one, ".hint, .solution")), 0),
+    tests: [...article.querySelectorAll(".fold, .tag_proof, .tag_listing, .tag_hide-input")]
+      .filter((one) => !one.closest(".checked") && (!one.matches(".tag_hide-input")
+        || first.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_PRECEDING)).length,
+    predictions: article.querySelectorAll(".predict").length,
+    unasked: [...article.querySelectorAll(".outcome")].filter((one) => one.checkVisibility()).length,
+    cells: code.length,
+    lines: code.flat().length,
+    columns: Math.max(0, ...code.flat().map((line) => line.length)),
+  };
+  for (const one of article.querySelectorAll("details")) one.open = true;
+  for (const one of article.querySelectorAll(".toggle-hidden")) one.classList.remove("toggle-hidden");
+  for (const one of article.querySelectorAll(".evidence")) one.removeAttribute("hidden");
+  window.dispatchEvent(new Event("resize"));
+  const isWide = (node) => node.scrollWidth > node.clientWidth + 1;
+  const seen = (selector) => [...article.querySelectorAll(selector)].filter((one) => one.checkVisibility());
+  const blocks = seen("pre");
+  counted.scroll = Math.ceil((100 * blocks.filter(isWide).length) / Math.max(blocks.length, 1));
+  counted.formulas = seen(".math-block").filter(isWide).length;
+  return counted;
+}"""
 
 
 def is_open(fence: Fence) -> bool:
@@ -215,7 +291,6 @@ def measure(notebook: dict[str, Any]) -> Form:
     cells = list(without_appendix(notebook["cells"]))
     texts = [source(cell) for cell in cells if cell["cell_type"] == "markdown"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
-    visible = [cell for cell in code if not tags(cell) & FOLDED]
     found = [fence for text in texts for fence in directives(text)]
     drawn = schematic_names(code)
 
@@ -235,25 +310,36 @@ def measure(notebook: dict[str, Any]) -> Form:
         before = cell
 
     return Form(
-        words=sum(map(count_words, texts)) + sum(count_words(caption(cell)) for cell in code),
-        cells=len(visible),
-        lines=sum(bool(line.strip()) for cell in visible for line in source(cell).splitlines()),
         schematics=sum(
             calls(cell, drawn)
             or ("remove-input" in tags(cell) and bool(outputs(cell, "image/svg+xml")))
             for cell in code
         ),
-        predictions=sum(fence.name == "predict" for fence in found),
         recalls=sum(fence.name == "recall" for fence in found),
         unanswered=unanswered(passed),
         adjacent=adjacent,
     )
 
 
+def measure_page(page: Page, path: Path) -> PageForm:
+    """Open a built page on a phone and count; `page` belongs to a context without answers."""
+    page.set_viewport_size({"width": PHONE, "height": 844})
+    page.goto(path.as_uri())
+    page.evaluate("document.fonts.ready")
+    return PageForm(**page.evaluate(COUNT))
+
+
 def misses(form: Form) -> list[str]:
-    """The bars that a chapter misses, by name."""
+    """The bars that a notebook misses, by name."""
     bars = zip(form._fields, form, LEAST, MOST, strict=True)
     return [name for name, value, least, most in bars if not least <= value <= most]
+
+
+def beyond(form: PageForm) -> list[str]:
+    """What of a page is beyond its limit, by name."""
+    limits = LIMITS | dict.fromkeys(ZERO, 0) | {"folded": form.words}
+    found = [name for name, most in limits.items() if getattr(form, name) > most]
+    return found + ([] if form.predictions else ["predictions"])
 
 
 def chapters() -> dict[str, Path]:
@@ -261,19 +347,36 @@ def chapters() -> dict[str, Path]:
     return {path.stem[3:]: path for path in sorted((ROOT / "book").glob("[0-9][0-9]_*.ipynb"))}
 
 
+def row(name: str, values: tuple[int, ...], fields: tuple[str, ...], marked: list[str]) -> str:
+    """A line of the table; a star behind each value that is marked."""
+    cells = (
+        f"{value:>11,}{'*' if field in marked else ' '}"
+        for field, value in zip(fields, values, strict=True)
+    )
+    return f"{name:24}{''.join(cells)}"
+
+
 def main() -> int:
-    print(f"{'':24}" + "".join(f"{name:>13}" for name in Form._fields))
+    pages = {chapter: HTML / "book" / f"{path.stem}.html" for chapter, path in chapters().items()}
+    missing = [path for path in pages.values() if not path.exists()]
+    if missing:
+        sys.exit(f"expected the built book, but {missing[0]} is missing: run make book first")
+    fields = (*PageForm._fields, *Form._fields)
+    print(f"{'':24}" + "".join(f"{name:>12}" for name in fields))
     failed = []
-    for chapter, path in chapters().items():
-        form = measure(json.loads(path.read_text(encoding="utf-8")))
-        missed = misses(form)
-        values = zip(form._fields, form, strict=True)
-        marked = "".join(f"{value:>12,}{'*' if name in missed else ' '}" for name, value in values)
-        print(f"{path.stem:24}{marked}")
-        failed += [chapter] if missed and chapter in IN_FORM else []
-    bars = [f"{a}+" if a else f"{b:,}" for a, b in zip(LEAST, MOST, strict=True)]
-    print(f"{'the bars':24}" + "".join(f"{bar:>12} " for bar in bars))
-    print("* misses its bar" + (f"; expected in form: {' '.join(failed)}" if failed else ""))
+    executable = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        page = browser.new_page()
+        for chapter, path in chapters().items():
+            form = measure_page(page, pages[chapter])
+            of_notebook = measure(json.loads(path.read_text(encoding="utf-8")))
+            marked = beyond(form) + misses(of_notebook)
+            print(row(path.stem, (*form, *of_notebook), fields, marked))
+            held = misses(of_notebook) + [name for name in ZERO if getattr(form, name)]
+            failed += [chapter] if held and chapter in IN_FORM else []
+        browser.close()
+    print("* beyond its limit" + (f"; expected in form: {' '.join(failed)}" if failed else ""))
     return 1 if failed else 0
 
 

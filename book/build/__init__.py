@@ -18,7 +18,7 @@ from build.directives import (
     schematics,
     widgets,
 )
-from build.doctree import bibliography, folds, glossary, mathml, outputs
+from build.doctree import bibliography, evidence, gathered, glossary, mathml, outputs
 from build.pages import figures, fonts, images, meta, pages, policy, search
 from build.readers import reader
 
@@ -40,6 +40,7 @@ def finish(app, exception) -> None:
         partial(pages.place_images, sizes=images.picture_sizes(out)),
         partial(figures.open_large, drawn=drawn),
         outputs.fit_lines,
+        outputs.hang_lines,
         partial(pages.keep_used, options=options),
         partial(pages.link_downloads, sizes=pages.download_sizes(out)),
         reader.link_colab,
@@ -65,13 +66,14 @@ def setup(app):
     app.add_directive("library", library.Library)
     app.add_directive("widget", widgets.StoredWidget)
     questions.setup(app)
+    evidence.setup(app)
+    gathered.setup(app)
     records.setup(app)
     app.connect("builder-inited", widgets.on_builder)
     app.connect("builder-inited", map.on_builder)
     app.connect("builder-inited", schematics.on_builder)
     app.connect("builder-inited", search.on_builder)
     app.connect("env-get-outdated", map.on_outdated)
-    app.connect("doctree-read", folds.on_read)
     app.connect("doctree-read", glossary.on_read)
     app.connect("doctree-read", library.on_read)
     app.connect("doctree-resolved", bibliography.on_resolved)
@@ -85,7 +87,7 @@ def setup(app):
     # Raised when pages that were built before must be built again.
     return {
         "version": "1",
-        "env_version": 1,
+        "env_version": 2,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from lib.data import PAD, Batch
 from lib.layers import in_mode

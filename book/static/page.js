@@ -60,6 +60,46 @@ document.addEventListener("DOMContentLoaded", () => {
     term.classList.add("tapped");
   });
 
+  // A formula that is wider than the screen is set smaller, so that nobody scrolls through it.
+  const formulas = [...document.querySelectorAll(".math-block > math")].map((math) => ({
+    math: /** @type {HTMLElement} */ (math), box: math.parentElement, width: 0,
+  }));
+  const SIZE = 1.03; // a little less than in book.css
+  function fit() {
+    for (const one of formulas) one.math.style.fontSize = "";
+    for (const one of formulas) one.width = one.math.scrollWidth;
+    for (const { box, math, width } of formulas) {
+      if (width > box.clientWidth) math.style.fontSize = `${((SIZE * box.clientWidth) / width).toFixed(3)}em`;
+    }
+  }
+  fit();
+  document.fonts?.ready.then(fit);
+  window.addEventListener("resize", fit);
+
+  // What a link leads to is opened, with all that holds it; "reveal" asks scripts to do their part.
+  function reveal() {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    const wasHidden = !target.checkVisibility?.({ contentVisibilityAuto: false });
+    const entry = target.matches(".check-entry") ? target.querySelector("details") : target;
+    if (entry instanceof HTMLDetailsElement) entry.open = true;
+    for (let node = target.parentElement; node; node = node.parentElement) {
+      if (node instanceof HTMLDetailsElement) node.open = true;
+      if (node.matches(".toggle-hidden")) {
+        /** @type {HTMLElement | null} */ (node.querySelector(".toggle-button"))?.click();
+      }
+    }
+    target.dispatchEvent(new Event("reveal", { bubbles: true }));
+    if (wasHidden) target.scrollIntoView();
+  }
+  window.addEventListener("hashchange", reveal);
+  window.addEventListener("load", reveal);
+  document.addEventListener("click", (event) => {
+    const link = /** @type {Element} */ (event.target).closest("a[href]");
+    // The address stays the same, so the browser tells nobody.
+    if (link instanceof HTMLAnchorElement && link.href === location.href && link.hash) setTimeout(reveal);
+  });
+
   // Paper is white: the dark theme's pale letters would hardly show on it.
   const root = document.documentElement;
   let theme = root.dataset.theme;

@@ -13,9 +13,10 @@
 
   const today = () => Math.floor(Date.now() / 86_400_000 - new Date().getTimezoneOffset() / 1440);
 
-  // --- what is kept: predictions by name, and of each question recalled its box and the day --------
+  // --- what is kept: predictions by name, which answers were asked for without one, and of each
+  // question recalled its box and the day -----------------------------------------------------------
 
-  const empty = () => ({ predictions: new Map(), recalls: new Map() });
+  const empty = () => ({ predictions: new Map(), shown: new Set(), recalls: new Map() });
 
   function entries(value) {
     const isTable = value !== null && typeof value === "object" && !Array.isArray(value);
@@ -32,6 +33,9 @@
     for (const [name, answer] of entries(kept.predictions)) {
       if (Number.isFinite(answer)) state.predictions.set(name, answer);
     }
+    for (const name of Array.isArray(kept.shown) ? kept.shown : []) {
+      if (NAME.test(name)) state.shown.add(name);
+    }
     for (const [name, mark] of entries(kept.recalls)) {
       const { box, day } = mark ?? {};
       const isMark = DAYS[box] !== undefined && Number.isInteger(box) && Number.isInteger(day);
@@ -40,9 +44,10 @@
     return state;
   }
 
-  const encoded = ({ predictions, recalls }) => JSON.stringify({
+  const encoded = ({ predictions, shown: asked, recalls }) => JSON.stringify({
     version: VERSION,
     predictions: Object.fromEntries(predictions),
+    shown: [...asked],
     recalls: Object.fromEntries(recalls),
   });
 
@@ -72,6 +77,7 @@
   function change(edit) {
     const state = read();
     edit(state);
+    keepPlace();
     try {
       if (memory === null) localStorage.setItem(KEY, encoded(state));
     } catch {
@@ -79,6 +85,19 @@
       trouble = "This browser has no room for answers: they last until you leave the page.";
     }
     show();
+  }
+
+  /** What opens above what the reader looks at moves nothing on the screen. */
+  function keepPlace() {
+    const root = document.documentElement;
+    const at = document.activeElement;
+    if (!at || at === document.body) return;
+    const before = at.getBoundingClientRect().top;
+    root.style.overflowAnchor = "none"; // the browser's own way, which not all have
+    queueMicrotask(() => {
+      if (at.checkVisibility()) scrollBy({ top: at.getBoundingClientRect().top - before, behavior: "instant" });
+      requestAnimationFrame(() => { root.style.overflowAnchor = ""; });
+    });
   }
 
   function forget() {
@@ -180,7 +199,9 @@
     }
     const commit = make("button", { type: "submit" });
     const line = note();
-    const form = make("form", { noValidate: true, className: kind }, field, make("div", { className: "ask-row" }, commit, line));
+    const showMe = button("Show me", () => openEvidence(name), "quiet");
+    const form = make("form", { noValidate: true, className: kind }, field, make("div", { className: "ask-row" }, commit, showMe, line));
+    const follows = block.nextElementSibling?.matches(".evidence");
     if (list) list.replaceWith(form);
     else block.append(form);
     block.classList.add("ready");
@@ -216,8 +237,10 @@
       if (kind === "number") inputs[0].value = answer ?? "";
       else inputs.forEach((input, k) => { input.checked = k + 1 === answer; });
       settle(answer === undefined);
-      say(line, answer === undefined ? "" : trouble || "Kept. The page comes back to it further down.");
+      say(line, answer === undefined ? "" : trouble
+        || (follows ? "Kept. What happens follows here." : "Kept. The page comes back to it further down."));
     });
+    shown.push((state) => { showMe.hidden = !follows || isOpenTo(name, state); });
     settle(true);
   }
 
@@ -230,18 +253,48 @@
     shown.push((state) => {
       const answer = answerTo(facts, state);
       const isRight = answer !== undefined && agrees(facts, answer);
-      yours.classList.toggle("ask-note", answer === undefined);
+      yours.hidden = answer === undefined;
       right.hidden = isRight && facts.kind === "choice";
-      if (answer === undefined) {
-        const back = make("a", { href: `#${name}` }, "go back to the question");
-        yours.replaceChildren("You have not predicted this: ", back, ".");
-        return;
-      }
+      if (answer === undefined) return;
       const told = facts.kind === "number" ? String(answer) : copyOf(options[answer - 1]);
       const near = facts.kind === "number" && answer !== Number(facts.right);
       const praise = near ? "that is close." : "that is right.";
       const verdict = ` \u2013 ${isRight ? praise : "it turned out differently."}`;
       yours.replaceChildren(make("span", {}, "You predicted: "), told, verdict);
+    });
+  }
+
+  // --- what answers a prediction is hidden until it was made, or asked for ------------------------
+
+  const isOpenTo = (name, state) => state.shown.has(name)
+    || answerTo(predictions.get(name).facts, state) !== undefined;
+
+  /** Show what answers a prediction that is not made; where it opens gets the focus. */
+  function openEvidence(name, focus = evidenceOf(name)[0]) {
+    change((state) => state.shown.add(name));
+    focus?.focus({ preventScroll: true });
+  }
+
+  const evidenceOf = (name) => [...document.querySelectorAll(`.evidence[data-name="${name}"]`)];
+
+  function setUpEvidence(block) {
+    const { name } = block.dataset;
+    const open = () => openEvidence(name, block);
+    block.tabIndex = -1;
+    block.classList.add("ready");
+    // A link leads into it, or the browser's own search does.
+    block.addEventListener("reveal", open);
+    block.addEventListener("beforematch", open);
+    const waiting = make("div", { className: "ask waiting ask-row" },
+      make("span", { className: "ask-note" }, "What happened to ",
+        make("a", { href: `#${name}` }, "the prediction further up"), ":"),
+      button("Show me", open, "quiet"));
+    if (!block.previousElementSibling?.matches(".predict")) block.before(waiting);
+    shown.push((state) => {
+      const isOpen = isOpenTo(name, state);
+      waiting.hidden = isOpen;
+      if (isOpen) block.removeAttribute("hidden");
+      else block.setAttribute("hidden", "until-found");
     });
   }
 
@@ -371,6 +424,7 @@
   const review = document.querySelector(".ask.review");
   for (const block of document.querySelectorAll(".ask.predict")) setUpPrediction(block);
   for (const block of document.querySelectorAll(".ask.outcome")) setUpOutcome(block);
+  for (const block of document.querySelectorAll(".evidence")) setUpEvidence(block);
   for (const block of document.querySelectorAll(".ask.recall")) setUpRecall(block, Boolean(review));
   if (document.querySelector(".review ~ section > .recall")) setUpReview(review);
   window.addEventListener("storage", ({ key }) => { if (key === KEY || key === null) show(); });

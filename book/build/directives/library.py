@@ -2,8 +2,8 @@
 
 For each module, in the order in which the chapters build its parts, stand its first sentence and
 its functions and classes: the line that imports it, signature, first sentence, public methods, an
-example with its output, the chapter that builds it, and its listing. All of it is read from the
-sources; nothing is imported. The examples stand in the folder `examples`, a file for each module,
+example with its output, the chapter that builds it, and its listing: here if a chapter folds it (a
+cell tagged `listing`), else in the chapter. All of it is read from the sources; nothing is imported. The examples stand in the folder `examples`, a file for each module,
 and a test runs them. A chapter builds a name if it prints its source with `show_source`; a name
 that none prints is built by the first chapter whose code uses it, or whose text names it. A chapter
 that explains a name which another uses first says so under `builds` in its `words.yml`.
@@ -12,6 +12,7 @@ that explains a name which another uses first says so under `builds` in its `wor
 import ast
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median_low
 from typing import NamedTuple
@@ -41,6 +42,7 @@ class Chapter(NamedTuple):
     page: str
     used: set[str]  # by its code
     shown: dict[str, str]  # the names whose source it prints, and what it gave to `show_source`
+    listed: frozenset[str]  # of these, the ones whose listing the page of the library holds
     named: str  # all that its text writes as code
     builds: frozenset[str]  # the names that it explains although another uses them first
 
@@ -64,6 +66,7 @@ class Name(NamedTuple):
     chapter: Chapter | None
     methods: list[Method]
     example: str
+    listing: str  # its source, if a chapter leads to it here
 
     def imported(self) -> str:
         """The line that imports it."""
@@ -87,27 +90,48 @@ class Module(NamedTuple):
 
 def read_chapter(path: Path) -> Chapter:
     """Find in a notebook what it imports from the library, uses, shows and names."""
-    text = {"code": "", "markdown": ""}
+    text = {"code": "", "markdown": "", "listing": ""}
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-        text[cell["cell_type"]] += "".join(cell["source"]) + "\n"
+        source = "".join(cell["source"]) + "\n"
+        text[cell["cell_type"]] += source
+        text["listing"] += source if "listing" in cell.get("metadata", {}).get("tags", ()) else ""
     code = list(ast.walk(ast.parse(text["code"])))
-    imported = {
+    imported = imports(code)
+    used = {imported[n.id] for n in code if isinstance(n, ast.Name) and n.id in imported}
+    shown, listed = (shown_names(text[kind], imported) for kind in ("code", "listing"))
+    return Chapter(
+        int(path.name[:2]),
+        path.stem,
+        used,
+        {full: thing for thing, full in shown.items()},
+        frozenset(listed.values()),
+        " ".join(re.findall(r"`[^`\n]+`", text["markdown"])),
+        read_words(folder_of(path)).builds,
+    )
+
+
+def imports(code: Iterable[ast.AST]) -> dict[str, str]:
+    """What code imports from the library: each name that it has there, with its full name."""
+    return {
         alias.asname or alias.name: f"{node.module.partition('.')[2]}.{alias.name}"
         for node in code
         if isinstance(node, ast.ImportFrom) and node.module
         if node.module.partition(".")[0] in ROOMS
         for alias in node.names
     }
-    used = {imported[n.id] for n in code if isinstance(n, ast.Name) and n.id in imported}
-    shown = {thing: imported.get(thing.split(".")[0]) for thing in SHOWN.findall(text["code"])}
-    return Chapter(
-        int(path.name[:2]),
-        path.stem,
-        used,
-        {full: thing for thing, full in shown.items() if full},
-        " ".join(re.findall(r"`[^`\n]+`", text["markdown"])),
-        read_words(folder_of(path)).builds,
-    )
+
+
+def imported_names(path: Path) -> dict[str, str]:
+    """What a notebook imports from the library."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    return imports(ast.walk(ast.parse(code)))
+
+
+def shown_names(code: str, imported: dict[str, str]) -> dict[str, str]:
+    """What `code` gives to `show_source`, a name or a method of it, with the full name."""
+    things = {thing: thing.split(".")[0] for thing in SHOWN.findall(code)}
+    return {thing: imported[name] for thing, name in things.items() if name in imported}
 
 
 def first_sentence(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
@@ -131,6 +155,12 @@ def signature(node: ast.FunctionDef | ast.ClassDef, classes: dict[str, ast.Class
     if base and not fields:
         return signature(base, classes)
     return f"({', '.join(field for field in fields if 'ClassVar' not in field)})"
+
+
+def source(text: str, node: ast.FunctionDef | ast.ClassDef) -> str:
+    """The lines of a definition, as `show_source` prints them."""
+    first = min(node.lineno, *(one.lineno for one in node.decorator_list), node.lineno)
+    return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
 
 
 def methods(node: ast.FunctionDef | ast.ClassDef) -> list[Method]:
@@ -175,9 +205,11 @@ def sources(book: Path) -> list[Path]:
 def read_library(book: Path) -> list[Module]:
     """The modules of the folder `book`, in the order in which the chapters build them."""
     chapters = [read_chapter(path) for path in sorted(book.glob("[0-9]*.ipynb"))]
+    listed = {full for chapter in chapters for full in chapter.listed}
     modules = []
     for path in sources(book):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
         # The last definition of a name holds; overloads for the type checker stand before it.
         found = (n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef))
         defined = list({node.name: node for node in found}.values())
@@ -194,6 +226,7 @@ def read_library(book: Path) -> list[Module]:
                 chapter=builder(f"{path.stem}.{node.name}", chapters),
                 methods=methods(node),
                 example=examples.get(node.name, ""),
+                listing=source(text, node) if f"{path.stem}.{node.name}" in listed else "",
             )
             for node in defined
             if not node.name.startswith("_")
@@ -232,11 +265,11 @@ def item(name: Name, file: str) -> nodes.definition_list_item:
         page = f"{name.chapter.page}.html"
         places.append(link(f"Chapter {name.chapter.number}", page))
         shown = name.chapter.shown.get(name.full)
-        if shown:
+        if shown and not name.listing:
             method = shown.partition(".")[2]
             label = f"listing of `{method}`" if method else "listing"
             places.append(link(label, f"{page}#{anchor(shown)}"))
-    if len(places) < 2:
+    if len(places) < 2 or name.listing:
         places.append(link("source", f"{file}#L{name.line}"))
     links = nodes.paragraph(classes=["library-links"])
     for place in places:
@@ -245,7 +278,7 @@ def item(name: Name, file: str) -> nodes.definition_list_item:
     term = nodes.term("", "", nodes.literal(text=name_only), ids=[name.full])
     term += arguments(name.signature)
     summary = nodes.paragraph("", "", *prose(name.summary))
-    body = [summary, *method_list(name), example(name), links]
+    body = [summary, *method_list(name), example(name), *listing(name), links]
     return nodes.definition_list_item("", term, nodes.definition("", *body))
 
 
@@ -279,6 +312,15 @@ def example(name: Name) -> nodes.Node:
         "details", questions.line("summary", nodes.Text("Example")), session(name.example)
     )
     return questions.part("div", session(start), fold, classes=("library-example",))
+
+
+def listing(name: Name) -> list[nodes.Node]:
+    """The source, folded, of what a chapter's text leads to."""
+    if not name.listing:
+        return []
+    code = nodes.literal_block(name.listing, name.listing, language="python")
+    summary = questions.line("summary", nodes.Text("Listing"))
+    return [questions.part("details", summary, code, classes=("library-example",))]
 
 
 def session(text: str) -> nodes.literal_block:

@@ -1,17 +1,15 @@
-"""Folds the tests and the listings of a chapter to one line, which says what they show.
+"""What a folded cell says: a test (`proof`) or a listing, by the one line in its metadata.
 
-A code cell with the tag `proof` or `listing` has that line in its metadata, where myst-nb looks for
-a cell's prompt: `{"mystnb": {"code_prompt_show": "Tested: equal to the loop, within 1e-10."}}`. The
-page shows the line, and a click opens the whole cell with its output; on paper and in the EPUB the
-line stands alone. To a notebook program it is a cell like any other.
+The line stands where myst-nb looks for a cell's prompt:
+`{"mystnb": {"code_prompt_show": "Equal to the loop, within 1e-10."}}`. It may begin with the name of
+its kind, "Tested:" or "Listing:", which is not shown. `gathered` says what becomes of it on a page.
 """
 
 import re
 
 from docutils import nodes
-from sphinx.errors import ExtensionError
 
-from build.directives.questions import folded, line, place
+from build.pages.search import plain
 from build.source.myst import PARSER
 
 MARKS = {"proof": "Tested", "listing": "Listing"}
@@ -27,13 +25,13 @@ def fold_of(tags: list[str], metadata: dict) -> tuple[str, str, str] | None:
         return None
     kind, mark = kinds[0], MARKS[kinds[0]]
     said = metadata.get("mystnb", {}).get("code_prompt_show", "")
-    text = re.sub(rf"^{mark}\b[:.]?\s*", "", said).strip()
+    text = re.sub(rf"^{mark}\b[:.,]?\s*", "", said).strip()
     if not text:
         raise ValueError(
             f"a cell tagged {kind!r} needs its one visible line in its metadata: "
             f'{{"mystnb": {{"code_prompt_show": "{mark}: ..."}}}}'
         )
-    return kind, mark, text
+    return kind, mark, text[0].upper() + text[1:]
 
 
 def words(text: str) -> list[nodes.Node]:
@@ -49,18 +47,8 @@ def words(text: str) -> list[nodes.Node]:
     return found
 
 
-def on_read(app, doctree: nodes.document) -> None:
-    """Fold the cells of a page. Errors: ExtensionError, which names the cell."""
-    for cell in list(doctree.findall(nodes.container)):
-        if cell.get("nb_element") != "cell_code":
-            continue
-        metadata = cell["cell_metadata"]
-        try:
-            fold = fold_of(metadata.get("tags", []), metadata)
-            summary = words(fold[2]) if fold else []
-        except ValueError as error:
-            raise ExtensionError(f"{place(cell)}: {error}") from error
-        if fold:
-            mark = line("span", nodes.Text(fold[1]), classes=("ask-label",))
-            inside, cell.children = cell.children, []
-            cell += folded("fold", [mark, nodes.Text(" "), *summary], inside)
+def spoken(summary: list[nodes.Node]) -> str:
+    """A line as a screen reader is to read it."""
+    return "".join(
+        plain(node.astext()) if isinstance(node, nodes.math) else node.astext() for node in summary
+    ).rstrip(".")

@@ -96,6 +96,20 @@ def align_columns(match: re.Match) -> str:
     return re.sub(r"<mtr>.*?</mtr>", row, table, flags=re.DOTALL)
 
 
+def pieces(latex: str) -> list[str]:
+    """A display in the pieces between its wide spaces, each of which may have a line of its own."""
+    if r"\begin" in latex or r"\\" in latex:
+        return [latex]
+    found, depth = [""], 0
+    for part in re.split(r"(\\qquad(?![a-zA-Z])|\\[a-zA-Z]+|\\.|[{}])", latex):
+        depth += {"{": 1, "}": -1, r"\left": 1, r"\right": -1}.get(part, 0)
+        if part == r"\qquad" and depth == 0:
+            found.append("")
+        else:
+            found[-1] += part
+    return [piece for piece in found if piece.strip()]
+
+
 def visit_inline(translator, node: nodes.math) -> None:
     translator.body.append(to_mathml(node.astext(), display=False))
     raise nodes.SkipNode
@@ -109,8 +123,9 @@ def visit_block(translator, node: nodes.math_block) -> None:
     latex = node.astext().strip()
     if not node["nowrap"] and r"\\" in latex and r"\begin" not in latex:
         latex = rf"\begin{{aligned}}{latex}\end{{aligned}}"
-    math = to_mathml(latex, display=True)
-    # A wide formula scrolls in its own box, which the keyboard must reach too.
+    math = "".join(to_mathml(piece, display=True) for piece in pieces(latex))
+    # Where no script sets it smaller, a wide formula scrolls in its own box, which the keyboard must
+    # reach too.
     attributes = f'{identifiers} class="math-block" tabindex="0" role="group" aria-label="formula"'
     translator.body.append(f"<div{attributes}>{math}{number}</div>\n")
     raise nodes.SkipNode

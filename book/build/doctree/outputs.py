@@ -3,7 +3,8 @@
 An exercise's check fails until a reader has solved it: the page leaves that error out. Its parts
 get identifiers of their own, and the title of a solution opens it instead of leading back to the
 exercise. Printed text tells the style sheet whether its columns would be lost if lines were broken,
-and which lines nearly fit on a phone.
+and which lines nearly fit on a phone. A long line of code tells it how far it is indented, so that
+a phone can break it and let the rest hang.
 """
 
 import re
@@ -22,6 +23,13 @@ PRINTED = re.compile(
     re.DOTALL,
 )
 GAP = re.compile(r"\S {2,}(?=\S)")  # between two columns
+CODE = re.compile(
+    r'<div class="highlight-(?:python|pycon|ipython3?|javascript|js|default)\b[^>]*><div class="highlight"><pre>'
+    r"(?P<lines>.*?)</pre>",
+    re.DOTALL,
+)
+SHORT = 44  # letters of a line of code that fit on any phone
+DEEPEST = 4  # steps of four letters by which a line hangs at most
 NARROW = 56  # letters that fit on a phone if they are set a little smaller
 
 
@@ -75,6 +83,24 @@ def fit_lines(text: str) -> str:
         return f'<div class="{match["kind"]}{form}{match["rest"]}"{style}>{match["pre"]}'
 
     return PRINTED.sub(mark, text)
+
+
+def hang_lines(text: str) -> str:
+    """Put each long line of code into an element of its own, `line-2` if it is indented by eight."""
+
+    def line(code: str) -> str:
+        plain = unescape(re.sub(r"<[^>]*>", "", code))
+        is_whole = code.count("<span") == code.count("</span")
+        if len(plain) <= SHORT or not is_whole or '<span class="line' in code:
+            return code
+        depth = min((len(plain) - len(plain.lstrip())) // 4, DEEPEST)
+        return f'<span class="line line-{depth}">{code}</span>'
+
+    def block(match: re.Match) -> str:
+        lines = "\n".join(map(line, match["lines"].split("\n")))
+        return match[0].replace(match["lines"], lines, 1)
+
+    return CODE.sub(block, text)
 
 
 def has_columns(lines: list[str]) -> bool:

@@ -28,6 +28,7 @@ NEEDED = {
     "clipboard.min.js": r'class="highlight',
     "copybutton.js": r'class="highlight',
     "copybutton.css": r'class="highlight',
+    "checks.js": r'<a class="check ',
     "figures.js": r'<a class="figure"',
     "questions.css": r'class="ask ',
     "questions.js": r'class="ask (?:predict|outcome|recall|review)',

@@ -28,7 +28,7 @@ ASIDE = {
     *("cell", "highlight", "math-block", "book-widget", "solution", "hint", "headerlink"),
     *("predict", "recall", "missed", "ask-label", "ask-right"),
     *("toctree-wrapper", "index-letters", "library-links", "library-signature", "sidebar-title"),
-    "chapter-map",
+    *("chapter-map", "check", "checked", "set-up-link"),
 }
 HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 SIGNS = {

@@ -2,8 +2,8 @@
 
 The chapters are written for the build, whose markup and whose cell metadata no notebook program
 knows. This makes the same chapter for JupyterLab, Colab, VS Code and GitHub: the text in plain
-Markdown (see `plain`), hints and solutions folded, the code as it is, and the outputs of
-experiments as they were stored. The check of an exercise that nobody has answered shows no error,
+Markdown (see `plain`), hints and solutions folded, the code as it is, with tests, listings and
+set-up folded to a title, and the outputs of experiments as they were stored. The check of an exercise that nobody has answered shows no error,
 and says which cells to run before it.
 
 The built book offers these notebooks for download, and its Colab buttons open those of a branch.
@@ -18,12 +18,15 @@ import nbformat
 from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
-from build.doctree.folds import fold_of
+from build.doctree.folds import fold_of, spoken, words
 from build.readers.plain import Chapter, caption, to_plain
 from build.source.places import Places, UnknownMarkup, figure_of
 
 BRANCH = "notebooks"  # of the repository; .github/workflows/pages.yml pushes it
-FOLDED, STUB, FAILS = {"hide-input", "remove-input"}, "exercise", "raises-exception"
+STUB, FAILS = "exercise", "raises-exception"
+# Cells whose code is folded in readers' notebooks beside tests and listings, and what says so.
+FOLDED = {"hide-input": "Set-up: run this cell first", "remove-input": "The code of this figure"}
+TITLE = "# @title "  # as Colab marks the title of a cell whose code it hides
 NO_ANSWER = "Write your answer in the cell above, then run this cell to check it."
 RUN_FIRST = (
     "# Is a name not defined? Run the first two code cells of this notebook, then your answer."
@@ -70,7 +73,6 @@ def reader_notebook(path: Path, places: Places, version: str = NEWEST) -> Notebo
     for cell in source.cells:
         try:
             if cell.cell_type == "code":
-                cells += fold_line(cell, chapter)
                 cells.append(code_cell(cell, unanswered=answering))
                 answering = answering or STUB in cell.metadata.get("tags", ())
                 if text := figure_of(cell).get("caption"):
@@ -110,27 +112,31 @@ def setup_note(chapter: Chapter, version: str) -> str:
     )
 
 
-def fold_line(cell: NotebookNode, chapter: Chapter) -> list[NotebookNode]:
-    """The line that the page shows in the place of a folded cell, to stand above the open one."""
-    fold = fold_of(cell.metadata.get("tags", []), cell.metadata)
-    if not fold:
-        return []
-    _, mark, text = fold
-    said = f"**{mark}:** {to_plain(text, chapter)}"
-    return [nbformat.v4.new_markdown_cell(said, id=f"{cell.id}-line")]
+def title_of(cell: NotebookNode) -> str:
+    """The line that stands for a folded cell; empty for one that stays open."""
+    tags = cell.metadata.get("tags", [])
+    if fold := fold_of(tags, cell.metadata):
+        _, mark, text = fold
+        return f"{mark}: {spoken(words(text))}"
+    return next((title for tag, title in FOLDED.items() if tag in tags), "")
 
 
 def code_cell(cell: NotebookNode, unanswered: bool) -> NotebookNode:
     """The same code; of its metadata what a notebook program uses; the outputs for readers.
 
+    A folded cell begins with its title: Colab shows that line in the place of the code, JupyterLab
+    as what is left of it. What a test or a listing prints is folded too.
     A cell whose exercise is `unanswered` begins with what to do where a name is not defined: Python
     shows that line in the error itself.
     """
     tags = cell.metadata.get("tags", [])
     metadata: dict = {"tags": [FAILS]} if FAILS in tags else {}
-    if FOLDED & set(tags):
-        metadata["jupyter"] = {"source_hidden": True}
-    source = cell.source
+    source, title = cell.source, title_of(cell)
+    if title:
+        metadata |= {"cellView": "form", "jupyter": {"source_hidden": True}}
+        source = f"{TITLE}{title}\n{source}"
+    if title and cell.outputs and not {*FOLDED} & {*tags}:
+        metadata["collapsed"] = metadata["jupyter"]["outputs_hidden"] = True
     if unanswered and any(output.output_type == "error" for output in cell.outputs):
         count, outputs = None, [shown(NO_ANSWER)]
         source = f"{RUN_FIRST}\n{source}"
