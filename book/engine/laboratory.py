@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from traitlets import Bool, Int
 
 from engine.replay import Replay
 from engine.text import kernels, worker_text
@@ -212,20 +213,22 @@ class Laboratory(BookWidget):
     _positional = 1
     task = domain.Fixed("neighbours")
     about = domain.Fixed()
-    n_heads = domain.Choice(None, _options("n_heads"))
-    d_model = domain.Choice(None, _options("d_model"))
-    d_k = domain.Choice(None, _options("d_k"))
-    n_layers = domain.Choice(None, _options("n_layers"))
-    positions = domain.Choice(None, _options("positions"))
-    norm = domain.Choice(None, _options("norm"))
-    causal = domain.Flag()
-    warmup = domain.Choice(None, _options("warmup"))
-    longest = domain.Choice(None, _options("longest"))
-    lr = domain.Choice(None, _options("lr"))
-    seed = domain.Whole(0, 0, HIGHEST_SEED)
+    n_heads = domain.OneOf(_options("n_heads"))
+    d_model = domain.OneOf(_options("d_model"))
+    d_k = domain.OneOf(_options("d_k"))
+    n_layers = domain.OneOf(_options("n_layers"))
+    positions = domain.OneOf(_options("positions"))
+    norm = domain.OneOf(_options("norm"))
+    causal = Bool()
+    warmup = domain.OneOf(_options("warmup"))
+    longest = domain.OneOf(_options("longest"))
+    lr = domain.OneOf(_options("lr"))
+    seed = Int(0, min=0, max=HIGHEST_SEED)
 
     def __init__(self, task: str = "neighbours", *, seed: int = 0, **settings: Any):
-        found = TASKS[domain.one_of(task, list(TASKS), "task")]
+        if task not in TASKS:
+            domain.refuse("task", f"one of {', '.join(TASKS)}", repr(task))
+        found = TASKS[task]
         for name in settings:
             if name not in found.settings:
                 if not self.has_trait(name):
@@ -265,7 +268,7 @@ class Laboratory(BookWidget):
             (one.label, one.word(getattr(self, name)), ", ".join(map(one.word, one.options)))
             for name, one in task.settings.items()
         ]
-        rows.append(("Seed", self.seed, f"0 to {HIGHEST_SEED}"))
+        rows.append(("Seed", str(self.seed), f"0 to {HIGHEST_SEED}"))
         caption = f"{task.title}: what the page trains, and what a reader can set"
         return static_paragraph(task.lead) + static_table(caption, ("", "start", "options"), rows)
 

@@ -7,7 +7,7 @@ a small script of the page (`book/static/widget-host.js`) hands them to the same
 
 Stored are data only, never code, and the same bytes on every run.
 
-Its traits are those of `widgets.domain`, which check every assignment.
+Its traits say what it may hold: traitlets checks every assignment, and the page learns them.
 """
 
 import html
@@ -30,26 +30,36 @@ _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 class BookWidget(anywidget.AnyWidget):
     """A widget that also lives in the published page.
 
-    A subclass sets `_module`, the name of its `.js` file, and declares its traits: `Fixed` data,
-    which are plain lists, numbers and text, and the state that the reader's controls change. Its
-    constructor takes the state, the first `_positional` of it without names. It may override
-    `limits`, `summary` (one line, also the repr) and `static_html` (what a reader without scripts
-    sees).
+    A subclass sets `_module`, the name of its `.js` file, and declares its traits, of which the
+    browser gets all: `Fixed` data, which are plain lists, numbers and text, and the state that the
+    reader's controls change. Its constructor takes the state, the first `_positional` of it without
+    names. It may override `limits`, `summary` (one line, also the repr) and `static_html` (what a
+    reader without scripts sees).
 
     Errors: ValueError for a value outside the domain of its trait, at each assignment; and if the
     data are not plain JSON, or larger than 200 kB.
     """
 
-    domains = domain.Fixed()  # of the state, by name, where it is a list or a range of numbers
+    # Of the state, by name, where it is a list or a range of numbers
+    domains = domain.Fixed().tag(sync=True)
 
     _module: ClassVar[str]
     _folder: ClassVar[Path]
+    _declared: ClassVar[dict[str, traitlets.TraitType]] = {}
     _positional: ClassVar[int] = 0
     _built = False
     _heard = False  # while the browser's values come in
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Make one ES module of the script and what it imports, and one sheet of their styles."""
+        own = {
+            name: trait
+            for name, trait in vars(cls).items()
+            if isinstance(trait, traitlets.TraitType) and not name.startswith("_")
+        }
+        for trait in own.values():
+            trait.tag(sync=True)
+        cls._declared = {**cls._declared, **own}
         if "_module" in cls.__dict__:  # anywidget makes further subclasses, which inherit the rest
             if "_folder" not in cls.__dict__:
                 cls._folder = Path(inspect.getfile(cls)).parent
@@ -58,9 +68,10 @@ class BookWidget(anywidget.AnyWidget):
             cls._css = f"{STYLE.read_text(encoding='utf-8')}\n{joiner.styles(entry)}"
             if "__init__" not in cls.__dict__:
                 kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                state = [trait for trait in own.items() if not isinstance(trait[1], domain.Fixed)]
                 parameters = [
-                    inspect.Parameter(name, kinds[i < cls._positional], default=default)
-                    for i, (name, default) in enumerate(domain.defaults(cls))
+                    inspect.Parameter(name, kinds[i < cls._positional], default=trait.default_value)
+                    for i, (name, trait) in enumerate(state)
                 ]
                 cls.__signature__ = inspect.Signature(parameters)
         super().__init_subclass__(**kwargs)
@@ -71,6 +82,8 @@ class BookWidget(anywidget.AnyWidget):
         if unknown := [name for name in traits if not self.has_trait(name)]:
             raise TypeError(f"{type(self).__name__} got unexpected arguments: {unknown}")
         super().__init__(**traits)
+        for name in traits:  # traitlets has passed over one that equals its default
+            setattr(self, name, getattr(self, name))
         self._built = True
         self._follow()
         self.data_json()  # a mistake in the data shows where the widget is made
@@ -83,14 +96,29 @@ class BookWidget(anywidget.AnyWidget):
         """By trait, the domains that the browser learns: lists, and ranges of numbers."""
         return {
             name: found
-            for one in reversed(type(self).__mro__)
-            for name, trait in vars(one).items()
-            if isinstance(trait, domain.State) and (found := trait.exported(self)) is not None
+            for name, trait in self._declared.items()
+            if (found := domain.exported(trait, self)) is not None
         }
 
     def limits(self) -> Iterator[tuple[str, int]]:
-        """Name and largest value of each `Whole` without `high`, after those it depends on."""
+        """Name and largest value of each `Place`, after those it depends on."""
         yield from ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Every assignment passes here: what a trait refuses, is said as a ValueError."""
+        trait = self._declared.get(name)
+        try:
+            super().__setattr__(name, domain.plain(trait, self, value) if trait else value)
+        except domain.Refused:
+            raise
+        except (traitlets.TraitError, OverflowError):
+            if trait is None:
+                raise
+            domain.refuse(name, domain.expected(trait, self), repr(value))
+
+    def set_trait(self, name: str, value: Any) -> None:
+        """Assign what comes from the browser, or is taken back."""
+        setattr(self, name, value)
 
     @traitlets.observe(traitlets.All)
     def _follow(self, change: Any = None) -> None:
@@ -109,10 +137,8 @@ class BookWidget(anywidget.AnyWidget):
 
     def data(self) -> dict[str, Any]:
         """The traits of this widget that the browser gets, by name."""
-        inherited = anywidget.AnyWidget.class_trait_names()
-        names = sorted(self.trait_names(sync=lambda tag: tag is True))
-        own = [n for n in names if n not in inherited and not n.startswith("_")]
-        return {name: getattr(self, name) for name in own if name != "domains" or self.domains}
+        names = ["domains", *self._declared] if self.domains else self._declared
+        return {name: getattr(self, name) for name in sorted(names)}
 
     def data_json(self) -> str:
         """The data as JSON that is safe inside a page: it holds no `<`.

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from traitlets import Bunch, Unicode, validate
+
 from lib.data import tokenise
 from widgets import domain
 from widgets.base import BookWidget
@@ -23,16 +25,18 @@ class ModelWidget(BookWidget):
     """
 
     engine = domain.Fixed()
-    own = domain.State("", lambda self, *new: self._known(*new))
+    own = Unicode()
 
     def __init__(self, packed: PackedModel | None, ready: Sequence[str], **traits: Any):
         super().__init__(engine=_engine(packed, ready), **traits)
         self._packed = packed
         self.on_msg(self._answer)
 
-    def _known(self, value: Any, name: str) -> str:
+    @validate("own")
+    def _known(self, proposal: Bunch) -> str:
         """The reader's own sentence: words of the model, which there must be, or nothing."""
-        found = tokenise(domain.text(value, name))
+        name, value = "own", proposal.value
+        found = tokenise(value)
         if value and not self.engine:
             domain.refuse(name, "no sentence without a model to translate it", repr(value))
         if value and not 1 <= len(found) <= self.engine["longest"]:

@@ -2,9 +2,10 @@
 
 import pytest
 from playwright.sync_api import expect
+from traitlets import Enum
 
 from tests.gate import some_widgets
-from tests.widget_domains import inside, outside, traits
+from tests.widget_domains import inside, outside, state_of, traits
 from tests.widget_samples import SAMPLES
 from widgets import domain
 
@@ -21,10 +22,6 @@ LISTEN = """<script>document.addEventListener("DOMContentLoaded", () => {
 });</script>"""
 
 
-def state_of(widget):
-    return [name for name, trait in traits(widget).items() if not isinstance(trait, domain.Fixed)]
-
-
 @pytest.mark.parametrize("module", some_widgets(SAMPLES))
 def test_page_and_kernel_agree_on_the_domain(stage, module):
     """A list or a range comes from the trait itself; this holds that the page reads it alike.
@@ -39,13 +36,13 @@ def test_page_and_kernel_agree_on_the_domain(stage, module):
         for value in inside(widget, name):
             assert page.evaluate(ask, [name, value]) == value, (name, value)
         trait = traits(widget)[name]
-        if isinstance(trait, domain.Choice | domain.Number) or getattr(trait, "high", None):
+        if domain.exported(trait, widget):
             beyond = [v for v in outside(widget, name) if type(v) in (int, float) and v == v]
             held = inside(widget, name)
             for value in beyond:
                 if value not in held and abs(value) < 1e9:
                     assert page.evaluate(ask, [name, value]) is None, (name, value)
-        if isinstance(trait, domain.Choice):
+        if isinstance(trait, Enum):
             assert page.evaluate(ask, [name, "no such"]) is None, name
 
 

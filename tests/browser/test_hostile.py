@@ -10,7 +10,7 @@ from traitlets import TraitError
 from scripts.hostile import LONGEST, TEXTS, USE, WATCH
 from tests.browser.fixtures import Tabs
 from tests.gate import some_widgets
-from tests.widget_domains import traits
+from tests.widget_domains import state_of, traits
 from tests.widget_samples import SAMPLES
 from widgets import domain
 
@@ -35,7 +35,7 @@ SAID = re.compile(r"settings? in the link (?:was|were) ignored")
 def follows(widget, name: str, text: str):
     """What a link sets a trait to with this text: the value, or None if it is to be ignored."""
     trait = traits(widget)[name]
-    if isinstance(trait, domain.Flag | domain.Choice | domain.Number | domain.Whole):
+    if domain.exported(trait, widget) or isinstance(trait, domain.Place):
         return None  # no text of the corpus is one of these
     if name == "own":  # a sentence that the model does not know is refused in its line, with words
         return text if len(text) <= 400 else None
@@ -48,10 +48,6 @@ def follows(widget, name: str, text: str):
     return text
 
 
-def names_of(widget) -> list[str]:
-    return [name for name, trait in traits(widget).items() if not isinstance(trait, domain.Fixed)]
-
-
 def unharmed(page: Page) -> bool:
     return page.evaluate("[window.harmed === undefined, touched()]") == [True, []]
 
@@ -61,7 +57,7 @@ def test_a_hostile_link_is_ignored_and_said(stage, module):
     """One copy of the widget for each text, with all its settings set to that text by the link."""
     widget = SAMPLES[module]()
     copies = [module, *(f"{module}-{number}" for number in range(2, len(TEXTS) + 1))]
-    names = names_of(widget)
+    names = state_of(widget)
     query = "&".join(
         f"{copy}.{name}={quote_plus(text)}"
         for copy, text in zip(copies, TEXTS, strict=True)

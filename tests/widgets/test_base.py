@@ -33,9 +33,9 @@ def knob(tmp_path, monkeypatch):
     class Knob(BookWidget):
         _module = "knob"
         _folder = tmp_path
-        words = traitlets.List().tag(sync=True)
-        step = traitlets.Int(0).tag(sync=True)
-        private = traitlets.Int(5)
+        words = traitlets.List()
+        step = traitlets.Int(0, min=0, max=9)
+        _private = traitlets.Int(5)
 
     return Knob
 
@@ -50,7 +50,8 @@ def test_bundle_holds_view_text_and_data(knob):
     assert bundle["text/plain"] == "Knob widget"
     assert '<div class="book-widget" data-module="knob">' in bundle["text/html"]
     data = json.loads(DATA.search(bundle["text/html"]).group(1))
-    assert data == {"step": 3, "words": ["a", "b"]}
+    domains = {"step": {"least": 0, "most": 9, "whole": True}}
+    assert data == {"step": 3, "words": ["a", "b"], "domains": domains}
     assert "render" not in bundle["text/html"], "data only, no code"
 
 

@@ -4,10 +4,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from traitlets import Bool, Bunch, Enum, Float, Int, List, validate
+
 from widgets import domain
 from widgets.base import BookWidget, static_table
 
 LIMIT = 3  # every vector lies between -3 and 3, where the plane shows it
+SPAN = f"from {-LIMIT} to {LIMIT}"
 FEWEST, MOST = 2, 5  # keys
 TEMPERATURES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 QUERY = (1.0, 1.0)
@@ -22,29 +25,13 @@ STARTS = (
 )
 
 
-def _vectors(value: Any, where: str, rows: int) -> list[list]:
-    """That many vectors of the plane, within the limit."""
-    given = domain.items(value, where, domain.anything, rows, "vectors")
-    found = domain.matrix(given, where, rows, 2, digits=2)
-    if max(abs(entry) for row in found for entry in row) > LIMIT:
-        domain.refuse(where, f"numbers from {-LIMIT} to {LIMIT}", "larger ones")
-    return found
+def _vector() -> List:
+    return List(Float(min=-LIMIT, max=LIMIT), minlen=2, maxlen=2, help=f"2 numbers {SPAN}")
 
 
-def _query(_: Any, value: Any, where: str) -> list[float]:
-    return _vectors([value], where, 1)[0]
-
-
-def _places(_: Any, value: Any, where: str) -> list[list]:
-    return _vectors(value, where, MOST)
-
-
-def _filled(value: Any, where: str, spare: Sequence) -> list:
-    """The vectors that are given, and after them spare ones for keys that the reader adds."""
-    given = domain.items(value, where, domain.anything, least=1)
-    if not FEWEST <= len(given) <= MOST:
-        domain.refuse(where, f"{FEWEST} to {MOST} vectors", len(given))
-    return [*given, *spare[len(given) :]]
+def _places() -> List:
+    """One for each of `MOST` keys; the first `n_keys` are shown."""
+    return List(_vector(), minlen=MOST, maxlen=MOST, help=f"{MOST} vectors of 2 numbers {SPAN}")
 
 
 class QueryPlane(BookWidget):
@@ -61,12 +48,12 @@ class QueryPlane(BookWidget):
     """
 
     _module = "query_plane"
-    query = domain.State(check=_query)
-    key = domain.State(check=_places)  # one for each of `MOST` keys; the first `n_keys` are shown
-    value = domain.State(check=_places)
-    n_keys = domain.Whole(3, FEWEST, MOST)
-    scaled = domain.Flag()
-    temperature = domain.Choice(1.0, TEMPERATURES)
+    query = _vector()
+    key = _places()
+    value = _places()
+    n_keys = Int(3, min=FEWEST, max=MOST)
+    scaled = Bool()
+    temperature = Enum(TEMPERATURES, 1.0)
     starts = domain.Fixed()
     limit = domain.Fixed(LIMIT)
 
@@ -77,17 +64,25 @@ class QueryPlane(BookWidget):
         value: Sequence[Sequence[int | float]] = VALUES[:3],
         **start: Any,
     ):
-        keys, values = _filled(key, "key", KEYS), _filled(value, "value", VALUES)
+        if not FEWEST <= len(key) <= MOST:
+            domain.refuse("key", f"{FEWEST} to {MOST} vectors", len(key))
         if len(key) != len(value):
             domain.refuse("value", f"one for each of {len(key)} keys", len(value))
         super().__init__(
             query=query,
-            key=keys,
-            value=values,
+            key=[*key, *KEYS[len(key) :]],  # spare ones for keys that the reader adds
+            value=[*value, *VALUES[len(key) :]],
             n_keys=len(key),
             starts=[[name, list(q), [list(k) for k in keys]] for name, q, keys in STARTS],
             **start,
         )
+
+    @validate("query", "key", "value")
+    def _short(self, proposal: Bunch) -> list:
+        try:
+            return domain.quantise(proposal.value, 2)
+        except ValueError:  # NaN, which traitlets lets through
+            domain.refuse(proposal.trait.name, proposal.trait.help, proposal.value)
 
     def summary(self) -> str:
         at = ", ".join(f"{entry:g}" for entry in self.query)

@@ -3,7 +3,8 @@
 import math
 from statistics import NormalDist
 
-from widgets import domain
+from traitlets import Bool, Enum, Int
+
 from widgets.base import BookWidget, static_table
 
 WIDTHS = tuple(2**power for power in range(11))  # 1 to 1024
@@ -25,12 +26,12 @@ class SoftmaxScaleExplorer(BookWidget):
 
     _module = "softmax_scale"
     _positional = 1
-    d_k = domain.Choice(64, WIDTHS)
-    scaled = domain.Flag()
-    temperature = domain.Choice(1.0, TEMPERATURES)
-    n_keys = domain.Whole(8, 2, 64)
-    seed = domain.Whole(55, 0, 9999)  # its largest weight rises with the width, as most do
-    curve = domain.Choice("sensitivity", ("sensitivity", "entropy"))
+    d_k = Enum(WIDTHS, 64)
+    scaled = Bool()
+    temperature = Enum(TEMPERATURES, 1.0)
+    n_keys = Int(8, min=2, max=64)
+    seed = Int(55, min=0, max=9999)  # its largest weight rises with the width, as most do
+    curve = Enum(("sensitivity", "entropy"), "sensitivity")
 
     def summary(self) -> str:
         scale = "with" if self.scaled else "without"

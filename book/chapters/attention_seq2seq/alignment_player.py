@@ -1,7 +1,7 @@
 """A player that steps through a translation and shows where the decoder looks for each token."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypedDict
 
 import torch
 
@@ -9,32 +9,34 @@ from lib.data import EOS, Pair, Vocabulary
 from lib.decoding import decode
 from widgets import domain
 from widgets.base import BookWidget, static_table
+from widgets.domain import quantise
 
-ROW_TOLERANCE = 0.05  # rounding to three digits moves the sum of a row by far less
+
+class Sentence(TypedDict):
+    """A translation: what each output token looked at, and what else it might have been."""
+
+    source: list[str]  # tokens that the keys stand for (columns of the attention map), the end too
+    output: list[str]  # tokens that the decoder wrote (its rows)
+    reference: list[str]  # tokens of the right answer
+    weights: list[list[float]]  # output x source; each row sums to 1
+    candidates: list[list[tuple[str, float]]]  # for each output token, the likeliest first
 
 
 class AlignmentPlayer(BookWidget):
     """Step through the tokens a decoder writes; see its weights and its choice at each of them.
 
-    Args: sentences, a list of mappings, one for each sentence:
-        source      tokens that the keys stand for (columns of the attention map), the end too
-        output      tokens that the decoder wrote (its rows)
-        reference   tokens of the right answer
-        weights     (output x source) numbers; each row sums to 1
-        candidates  for each output token a list of (token, probability), the likeliest first
-        sentence, step: where the player starts, counted from 0.
-    Errors: ValueError naming the sentence and the field, what was expected and what came.
+    Args: sentences; sentence, step, where the player starts, counted from 0.
+    Errors: ValueError for a start that the controls cannot reach.
     Source: figure 3 of Bahdanau et al. 2015, made to move.
     """
 
     _module = "alignment_player"
     sentences = domain.Fixed()
-    sentence = domain.Whole()
-    step = domain.Whole()
+    sentence = domain.Place()
+    step = domain.Place()
 
-    def __init__(self, sentences: Sequence[Mapping[str, Any]], *, sentence: int = 0, step: int = 0):
-        checked = domain.items(sentences, "sentences", _sentence)
-        super().__init__(sentences=checked, sentence=sentence, step=step)
+    def __init__(self, sentences: Sequence[Sentence], *, sentence: int = 0, step: int = 0):
+        super().__init__(sentences=list(sentences), sentence=sentence, step=step)
 
     def limits(self) -> Iterator[tuple[str, int]]:
         yield "sentence", len(self.sentences) - 1
@@ -59,12 +61,13 @@ class AlignmentPlayer(BookWidget):
         Errors: ValueError for a model without weights.
         """
         device = next(model.parameters()).device
-        sentences, candidates = [], []
+        sentences: list[Sentence] = []
+        candidates: list[list[tuple[str, float]]] = []
 
         def likeliest(logits: torch.Tensor) -> torch.Tensor:
             best = logits[0].softmax(dim=-1).topk(k)
             words = [target_vocab.tokens[i] for i in best.indices.tolist()]
-            candidates.append(list(zip(words, best.values.tolist(), strict=True)))
+            candidates.append(list(zip(words, quantise(best.values), strict=True)))
             return best.indices[:1]
 
         for pair in pairs:
@@ -82,7 +85,7 @@ class AlignmentPlayer(BookWidget):
                     "source": [*pair.source, target_vocab.tokens[EOS]],
                     "output": [words[0][0] for words in candidates],
                     "reference": [*pair.target, target_vocab.tokens[EOS]],
-                    "weights": maps[0].tolist(),
+                    "weights": quantise(maps[0]),
                     "candidates": list(candidates),
                 }
             )
@@ -100,29 +103,3 @@ class AlignmentPlayer(BookWidget):
             rows.append((word, one["source"][best], f"{100 * weights[best]:.0f} %"))
         caption = f"Where the decoder looks most, for: {' '.join(one['source'])}"
         return static_table(caption, ("output token", "source token", "weight"), rows)
-
-
-_fields = domain.record(
-    source=domain.tokens,
-    output=domain.tokens,
-    reference=domain.tokens,
-    weights=domain.anything,
-    candidates=domain.listed(lambda step, where: domain.guesses(step, where, least=1)),
-)
-
-
-def _sentence(one: Any, where: str) -> dict[str, Any]:
-    """One sentence, checked and rounded."""
-    found = _fields(one, where)
-    size = len(found["output"]), len(found["source"])
-    found["weights"] = domain.matrix(found["weights"], f"{where}.weights", *size)
-    for i, row in enumerate(found["weights"]):
-        if min(row) < 0 or abs(sum(row) - 1) > ROW_TOLERANCE:
-            raise ValueError(
-                f"{where}.weights[{i}]: expected numbers of at least 0 that sum to 1, got the sum "
-                f"{sum(row):.3f}; queries (output tokens) are rows, keys (source tokens) columns"
-            )
-    if len(found["candidates"]) != size[0]:
-        expected = f"one list for each of {size[0]} output tokens"
-        domain.refuse(f"{where}.candidates", expected, len(found["candidates"]))
-    return found

@@ -1,7 +1,7 @@
 """Two models side by side over the length of the source: one fixed context, and attention."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TypedDict
 
 from lib.data import Pair
 from lib.metrics import accuracy_by_length
@@ -11,32 +11,42 @@ from widgets.base import BookWidget, static_table
 NAMES = ("last state only", "attention")
 
 
+class Example(TypedDict):
+    """A sentence, its reference, and what each of the two models wrote: tokens."""
+
+    source: list[str]
+    reference: list[str]
+    outputs: list[list[str]]
+
+
+class Bin(TypedDict):
+    """The sources of some lengths."""
+
+    label: str  # the lengths in source tokens, such as "6 to 10"
+    count: int  # of held-out sentences
+    accuracy: list[float]  # of each model, its fraction of exact translations
+    examples: list[Example]
+
+
 class BottleneckExplorer(BookWidget):
     """Slide the length of the source; see how often, and how, each of two models errs.
 
-    Args: bins, a list of mappings from short sources to long ones:
-        label     the lengths in source tokens, such as "6 to 10"
-        count     how many held-out sentences have such a length
-        accuracy  two numbers from 0 to 1, one for each model: its fraction of exact translations
-        examples  sentences of such a length, as mappings of `source`, `reference` (tokens) and
-                  `outputs` (the tokens that each of the two models wrote)
-        names: what the two models are called
-        bin: where the slider starts, counted from 0.
-    Errors: ValueError naming the bin and the field, what was expected and what came.
+    Args: bins, from short sources to long ones; names, what the two models are called; bin, where
+        the slider starts, counted from 0.
+    Errors: ValueError for other than two names, or a start that the controls cannot reach.
     Source: figure 2 of Bahdanau et al. 2015, made to move.
     """
 
     _module = "bottleneck_explorer"
     bins = domain.Fixed()
     names = domain.Fixed()
-    bin = domain.Whole()
-    example = domain.Whole()  # past the last one of a bin, it begins again
+    bin = domain.Place()
+    example = domain.Place()  # past the last one of a bin, it begins again
 
-    def __init__(
-        self, bins: Sequence[Mapping[str, Any]], *, names: Sequence[str] = NAMES, bin: int = 0
-    ):
-        names = domain.items(names, "names", domain.text, 2, "names of models")
-        super().__init__(bins=domain.items(bins, "bins", _bin), names=names, bin=bin)
+    def __init__(self, bins: Sequence[Bin], *, names: Sequence[str] = NAMES, bin: int = 0):
+        if len(names) != 2:
+            domain.refuse("names", "2 names of models", len(names))
+        super().__init__(bins=list(bins), names=list(names), bin=bin)
 
     def limits(self) -> Iterator[tuple[str, int]]:
         yield "bin", len(self.bins) - 1
@@ -61,10 +71,14 @@ class BottleneckExplorer(BookWidget):
         Errors: ValueError as accuracy_by_length, or for a bin without sentences.
         """
         both = [accuracy_by_length(outputs, pairs, edges) for outputs in (context, attention)]
-        bins = []
+        bins: list[Bin] = []
         for one, other in zip(*both, strict=True):
-            inside = [
-                {"source": pair.source, "reference": pair.target, "outputs": outputs}
+            inside: list[Example] = [
+                {
+                    "source": list(pair.source),
+                    "reference": list(pair.target),
+                    "outputs": [list(output) for output in outputs],
+                }
                 for pair, *outputs in zip(pairs, context, attention, strict=True)
                 if one.shortest <= len(pair.source) <= one.longest
             ]
@@ -93,20 +107,3 @@ class BottleneckExplorer(BookWidget):
             for one in self.bins
         ]
         return static_table("Held-out sentences translated exactly, by length", header, rows)
-
-
-_example = domain.record(
-    source=domain.tokens,
-    reference=domain.tokens,
-    outputs=domain.listed(  # a model may write nothing at all
-        lambda output, where: domain.tokens(output, where, least=0),
-        size=2,
-        what="lists of tokens, one of each model",
-    ),
-)
-_bin = domain.record(
-    label=domain.text,
-    count=domain.whole,
-    accuracy=domain.listed(domain.number, size=2, what="shares, one for each model"),
-    examples=domain.listed(_example),
-)

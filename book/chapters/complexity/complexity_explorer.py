@@ -1,5 +1,7 @@
 """An explorer of Table 1: what four kinds of layer cost at any length and dimension."""
 
+from traitlets import Bool, Enum
+
 from measure.costs import (
     Cost,
     convolution_cost,
@@ -7,7 +9,6 @@ from measure.costs import (
     restricted_cost,
     self_attention_cost,
 )
-from widgets import domain
 from widgets.base import BookWidget, static_table
 
 LENGTHS = tuple(sorted([2**i for i in range(3, 17)] + [3 * 2**i for i in range(2, 15)]))
@@ -32,14 +33,14 @@ class ComplexityExplorer(BookWidget):
 
     _module = "complexity_explorer"
     _positional = 2
-    n = domain.Choice(64, LENGTHS)
-    d = domain.Choice(512, DIMENSIONS)
-    k = domain.Choice(3, KERNELS)
-    radius = domain.Choice(16, RADII)
-    dilated = domain.Flag()
-    projections = domain.Flag()
-    measure = domain.Choice("work", MEASURES)
-    pick = domain.Choice("none", ("none", *LAYERS))
+    n = Enum(LENGTHS, 64)
+    d = Enum(DIMENSIONS, 512)
+    k = Enum(KERNELS, 3)
+    radius = Enum(RADII, 16)
+    dilated = Bool()
+    projections = Bool()
+    measure = Enum(MEASURES, "work")
+    pick = Enum(("none", *LAYERS), "none")
 
     def costs(self) -> dict[str, Cost]:
         """What each layer costs at the sizes set, from `measure.costs`."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from traitlets import Bool, Float, Int
 
 from chapters.decoding.prefix_table import PrefixTable, Rows
 from lib.data import EOS, SPECIAL
@@ -33,11 +34,11 @@ class BeamExplorer(BookWidget):
     """
 
     _module = "beam_explorer"
-    beam = domain.Whole(2, 1, MOST_BEAM)
-    alpha = domain.Number(0.6, 0, MOST_ALPHA)
-    example = domain.Whole(0)
-    step = domain.Whole(MOST_STEPS, 1, MOST_STEPS)
-    pruned = domain.Flag()
+    beam = Int(2, min=1, max=MOST_BEAM)
+    alpha = Float(0.6, min=0, max=MOST_ALPHA)
+    example = domain.Place()
+    step = Int(MOST_STEPS, min=1, max=MOST_STEPS)
+    pruned = Bool()
     examples = domain.Fixed()
     max_length = domain.Fixed()
 

@@ -1,7 +1,8 @@
 """A planner of training runs: what a step costs on any number of GPUs, and how many still help."""
 
+from traitlets import Bool, Enum
+
 from measure.costs import Collective, Link, Step, bytes_of_step, data_parallel, plan, sharded
-from widgets import domain
 from widgets.base import BookWidget, static_table
 
 GPUS = tuple(2**i for i in range(13))
@@ -27,14 +28,14 @@ class ClusterPlanner(BookWidget):
 
     _module = "cluster_planner"
     _positional = 1
-    gpus = domain.Choice(8, GPUS)
-    parameters = domain.Choice(65, PARAMETERS)
-    compute = domain.Choice(3200, COMPUTE)
-    bandwidth = domain.Choice(16, BANDWIDTHS)
-    latency = domain.Choice(20, LATENCIES)
-    overlap = domain.Choice(67, OVERLAPS)
-    same_batch = domain.Flag()
-    fsdp = domain.Flag()
+    gpus = Enum(GPUS, 8)
+    parameters = Enum(PARAMETERS, 65)
+    compute = Enum(COMPUTE, 3200)
+    bandwidth = Enum(BANDWIDTHS, 16)
+    latency = Enum(LATENCIES, 20)
+    overlap = Enum(OVERLAPS, 67)
+    same_batch = Bool()
+    fsdp = Bool()
 
     def operations(self) -> list[Collective]:
         """What the ranks exchange in a step."""

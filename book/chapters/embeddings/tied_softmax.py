@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from traitlets import Bunch, Enum, Float, Unicode, validate
+
 from widgets import domain
 from widgets.base import BookWidget, static_table
 
@@ -29,13 +31,13 @@ class TiedSoftmaxExplorer(BookWidget):
     _module = "tied_softmax"
     tokens = domain.Fixed()
     vectors = domain.Fixed()  # token x entry
-    edited = domain.State("", lambda self, new, at: domain.moved(new, at, self.tokens, 2, LIMIT))
-    state_1 = domain.Number(0.0, -LIMIT, LIMIT)
-    state_2 = domain.Number(0.0, -LIMIT, LIMIT)
-    target = domain.Choice("", lambda self: self.tokens)
-    temperature = domain.Choice(1.0, TEMPERATURES)
-    smoothing = domain.Number(0.0, 0, 0.5)
-    token = domain.Choice("", lambda self: self.tokens)
+    edited = Unicode()
+    state_1 = Float(0.0, min=-LIMIT, max=LIMIT)
+    state_2 = Float(0.0, min=-LIMIT, max=LIMIT)
+    target = domain.OneOf(lambda self: self.tokens)
+    temperature = Enum(TEMPERATURES, 1.0)
+    smoothing = Float(0.0, min=0, max=0.5)
+    token = domain.OneOf(lambda self: self.tokens)
     limit = domain.Fixed(LIMIT)
 
     def __init__(
@@ -50,16 +52,21 @@ class TiedSoftmaxExplorer(BookWidget):
         if not 2 <= len(vectors) <= MOST_TOKENS:
             domain.refuse("vectors", f"2 to {MOST_TOKENS} tokens", len(vectors))
         rows = domain.vectors(vectors, 2, LIMIT, "vectors", digits=2)
-        state_1, state_2 = domain.items(state, "state", domain.anything, 2, "numbers")
+        if len(state) != 2:
+            domain.refuse("state", "2 numbers", len(state))
         super().__init__(
             tokens=list(vectors),
             vectors=rows,
-            state_1=state_1,
-            state_2=state_2,
+            state_1=state[0],
+            state_2=state[1],
             target=target,
             token=target if token is None else token,
             **start,
         )
+
+    @validate("edited")
+    def _moved(self, proposal: Bunch) -> str:
+        return domain.moved(proposal.value, "edited", self.tokens, 2, LIMIT)
 
     def summary(self) -> str:
         return f"TiedSoftmaxExplorer: {len(self.tokens)} tokens, target {self.target!r}"

@@ -1,46 +1,54 @@
 """Three families on one sentence: what each reads at a masked token, its target, its guesses."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
+from traitlets import Enum
 
 from chapters.families.families import causal_prefix_mask, guess, joined
 from lib.data import BOS, EOS, Pair, Vocabulary, make_batch
 from lib.transformer import OneStack
 from widgets import domain
 from widgets.base import BookWidget, static_table
+from widgets.domain import quantise
 
 FAMILIES = ("encoder-only", "decoder-only", "encoder-decoder")
 FIRST_PREFIX = 2  # a prefix of one token is the causal mask
-Guesses = list[tuple[str, float]]
+Guesses = list[list]  # (token, probability), the likeliest first
+# A row "BOS source EOS translation EOS". The name of a family leads to its guesses for each token:
+# an empty list where the family is not asked.
+Row = TypedDict(
+    "Row",
+    {
+        "tokens": list[str],
+        "prefix": int,  # how many tokens stand before the translation
+        "encoder-only": list[Guesses],
+        "decoder-only": list[Guesses],
+        "encoder-decoder": list[Guesses],
+        "prefixed": list[list[Guesses]],  # of a prefix model, for each prefix from 2 up to `prefix`
+    },
+)
 
 
 class FamiliesExplorer(BookWidget):
     """Click a token of a row; see which others each family may see there, and its guesses.
 
-    Args: sentences, a list of mappings, one for each row "BOS source EOS translation EOS":
-        tokens           the row
-        prefix           how many tokens stand before the translation
-        encoder-only     for each token a list of (token, probability), the likeliest first; an
-        decoder-only     empty list where the family is not asked
-        encoder-decoder
-        prefixed         the same of a prefix model: a list for each prefix from 2 up to `prefix`
-        sentence, position, family: where the explorer starts; shown, how many tokens are in the
-        prefix of the decoder-only family, 1 for none.
-    Errors: ValueError naming the sentence and the field, what was expected and what came.
+    Args: sentences, a row for each; sentence, position, family, where the explorer starts; shown,
+        how many tokens are in the prefix of the decoder-only family, 1 for none.
+    Errors: ValueError for a start that the controls cannot reach.
     Source: Raffel et al. 2020, figure 4, made to move.
     """
 
     _module = "families_explorer"
     sentences = domain.Fixed()
-    sentence = domain.Whole()
-    position = domain.Whole(1, 1)
-    family = domain.Choice(FAMILIES[0], FAMILIES)
-    shown = domain.Whole(1, 1)
+    sentence = domain.Place()
+    position = domain.Place(1, least=1)
+    family = Enum(FAMILIES, FAMILIES[0])
+    shown = domain.Place(1, least=1)
 
-    def __init__(self, sentences: Sequence[Mapping[str, Any]], **start: Any):
-        super().__init__(sentences=domain.items(sentences, "sentences", _sentence), **start)
+    def __init__(self, sentences: Sequence[Row], **start: Any):
+        super().__init__(sentences=list(sentences), **start)
 
     def limits(self) -> Iterator[tuple[str, int]]:
         yield "sentence", len(self.sentences) - 1
@@ -65,18 +73,19 @@ class FamiliesExplorer(BookWidget):
         keep for each token; start, where the explorer starts.
         Errors: ValueError for other names than these.
         """
-        domain.record(**dict.fromkeys((*FAMILIES, "prefix"), domain.anything))(models, "models")
+        if set(models) != {*FAMILIES, "prefix"}:
+            domain.refuse("models", f"a mapping with {[*FAMILIES, 'prefix']}", sorted(models))
 
         def best(chances: torch.Tensor) -> Guesses:
             top = chances.topk(k)
             words = [vocab.tokens[i] for i in top.indices.tolist()]
-            return list(zip(words, top.values.tolist(), strict=True))
+            return [list(one) for one in zip(words, quantise(top.values), strict=True)]
 
         sentences = []
         for pair in pairs:
             row = joined(make_batch([pair], vocab, vocab))
             prefix, places = len(pair.source) + 2, range(1, row.shape[1])
-            one = {"tokens": [vocab.tokens[i] for i in row[0].tolist()], "prefix": prefix}
+            one: Any = {"tokens": [vocab.tokens[i] for i in row[0].tolist()], "prefix": prefix}
             for kind in FAMILIES[:2]:
                 said = [[], *(best(guess(models[kind], kind, row, t)[0]) for t in places)]
                 asked = row[0] > EOS  # an end is never hidden
@@ -118,27 +127,3 @@ def _prefixed(model: OneStack, row: torch.Tensor, prefix: int, length: int, best
     logits = model(row, causal_prefix_mask(torch.tensor([length]), row.shape[1]))[0]
     after = range(prefix, row.shape[1])
     return [[]] * prefix + [best(logits[t - 1].softmax(dim=-1)) for t in after]
-
-
-_guesses = domain.listed(domain.guesses)
-_fields = domain.record(
-    tokens=domain.tokens,
-    prefix=domain.whole,
-    **dict.fromkeys(FAMILIES, _guesses),
-    prefixed=domain.listed(_guesses),
-)
-
-
-def _sentence(one: Any, where: str) -> dict[str, Any]:
-    found = _fields(one, where)
-    time, prefix = len(found["tokens"]), found["prefix"]
-    domain.whole(prefix, f"{where}.prefix", FIRST_PREFIX, time - 1)
-    if len(found["prefixed"]) != prefix - 1:
-        expected = f"a list for each prefix from {FIRST_PREFIX} to {prefix}"
-        domain.refuse(f"{where}.prefixed", expected, len(found["prefixed"]))
-    said = {kind: found[kind] for kind in FAMILIES}
-    said |= {f"prefixed[{i}]": one for i, one in enumerate(found["prefixed"])}
-    for name, rows in said.items():
-        if len(rows) != time:
-            domain.refuse(f"{where}.{name}", f"a list for each of {time} tokens", len(rows))
-    return found

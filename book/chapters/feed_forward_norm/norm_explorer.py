@@ -2,6 +2,8 @@
 
 import math
 
+from traitlets import Bool, Enum, Int
+
 from widgets import domain
 from widgets.base import BookWidget, static_table
 
@@ -26,12 +28,12 @@ class NormExplorer(BookWidget):
 
     _module = "norm_explorer"
     _positional = 1
-    n_layers = domain.Whole(12, 1, 24)
-    norm = domain.Choice("none", NORMS)
-    residual = domain.Flag()
-    scale = domain.Choice(0.7, SCALES)
-    d_model = domain.Choice(32, WIDTHS)
-    seed = domain.Whole(0, 0, 9999)
+    n_layers = Int(12, min=1, max=24)
+    norm = Enum(NORMS, "none")
+    residual = Bool()
+    scale = Enum(SCALES, 0.7)
+    d_model = Enum(WIDTHS, 32)
+    seed = Int(0, min=0, max=9999)
     positions = domain.Fixed(TIME)
 
     def summary(self) -> str:

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+import traitlets
 from jaxtyping import Bool
 from torch import Tensor
+from traitlets import Bunch, Enum, Int, Unicode, validate
 
 from lib.masks import causal_mask, padding_mask, window_mask
 from widgets import domain
@@ -16,18 +18,6 @@ MOST = 64  # queries and keys; few are shown as a table, more as a picture
 TARGET = "<bos> deux dollars canadiens , six milles carrés et il y a"
 SOURCE = "two canadian dollars , six square miles and three weeks ago <eos>"
 QUERY_TOKENS, KEY_TOKENS = tuple(TARGET.split()), tuple(SOURCE.split())
-
-
-def _numbers(widget: BookWidget, value: Any, name: str) -> str:
-    if not re.fullmatch(r"\s*[0-9]+\s*(,\s*[0-9]+\s*)*", domain.text(value, name)):
-        domain.refuse(name, "whole numbers with commas between them", repr(value))
-    return value
-
-
-def _cells(widget: BookWidget, value: Any, name: str) -> str:
-    if not re.fullmatch(r"([0-9]+\.[0-9]+[tf](_[0-9]+\.[0-9]+[tf])*)?", domain.text(value, name)):
-        domain.refuse(name, "cells such as 2.4t_3.0f", repr(value))
-    return value
 
 
 class MaskBuilder(BookWidget):
@@ -47,17 +37,17 @@ class MaskBuilder(BookWidget):
     _module = "mask_builder"
     query_tokens = domain.Fixed()
     key_tokens = domain.Fixed()
-    kind = domain.Choice("self", ("self", "cross"))
-    n_queries = domain.Whole(7, 1, MOST)
-    n_keys = domain.Whole(7, 1, MOST)
-    padding = domain.Choice("none", ("none", "sequence", "queries"))
-    length = domain.Whole(MOST, 0, MOST)  # as many as there are keys, or more: all of them are real
-    lengths = domain.State("1", _numbers)
-    causal = domain.Flag()
-    radius = domain.Whole(MOST, 0, MOST)  # as many as there can be keys, or more: no window
-    by_hand = domain.State("", _cells)  # cells such as 2.4t_3.0f: row, column, allowed
-    n_layers = domain.Whole(1, 1, 12)
-    row = domain.Whole(0, 0, MOST)  # past the last one: the last one
+    kind = Enum(("self", "cross"), "self")
+    n_queries = Int(7, min=1, max=MOST)
+    n_keys = Int(7, min=1, max=MOST)
+    padding = Enum(("none", "sequence", "queries"), "none")
+    length = Int(MOST, min=0, max=MOST)  # as many as there are keys, or more: all of them are real
+    lengths = Unicode("1")  # numbers with commas between them
+    causal = traitlets.Bool()
+    radius = Int(MOST, min=0, max=MOST)  # as many as there can be keys, or more: no window
+    by_hand = Unicode()  # cells such as 2.4t_3.0f: row, column, allowed
+    n_layers = Int(1, min=1, max=12)
+    row = Int(0, min=0, max=MOST)  # past the last one: the last one
 
     def __init__(
         self,
@@ -108,6 +98,19 @@ class MaskBuilder(BookWidget):
             **{"row": min(2, n_queries - 1)} | start,
         )
 
+    @validate("lengths")
+    def _numbers(self, proposal: Bunch) -> str:
+        if not re.fullmatch(r"\s*[0-9]+\s*(,\s*[0-9]+\s*)*", proposal.value):
+            expected = "whole numbers with commas between them"
+            domain.refuse("lengths", expected, repr(proposal.value))
+        return proposal.value
+
+    @validate("by_hand")
+    def _cells(self, proposal: Bunch) -> str:
+        if not re.fullmatch(r"([0-9]+\.[0-9]+[tf](_[0-9]+\.[0-9]+[tf])*)?", proposal.value):
+            domain.refuse("by_hand", "cells such as 2.4t_3.0f", repr(proposal.value))
+        return proposal.value
+
     def mask(self) -> Bool[Tensor, "query key"]:
         """The mask that the widget shows, made by `lib.masks`.
 
@@ -154,10 +157,11 @@ class MaskBuilder(BookWidget):
 
 
 def _labels(value: Sequence[str], name: str) -> list[str]:
-    found = domain.tokens(value, name)
-    if not 2 <= len(found) <= MOST:
-        domain.refuse(name, f"2 to {MOST} tokens", len(found))
-    return found
+    if isinstance(value, str) or not 2 <= len(value) <= MOST:
+        domain.refuse(
+            name, f"2 to {MOST} tokens", repr(value) if isinstance(value, str) else len(value)
+        )
+    return list(value)
 
 
 def _named(tokens: list[str], size: int) -> list[str]:

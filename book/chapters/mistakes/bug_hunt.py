@@ -1,13 +1,13 @@
 """A hunt for the mistake in an unnamed model, and the table of all mistakes and properties."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
+
+from traitlets import Bool, Bunch, Enum, Unicode, validate
 
 from chapters.mistakes.catalogue import find_mistake
 from chapters.mistakes.properties import QUESTIONS
-from chapters.mistakes.symptoms import WINDOW
+from chapters.mistakes.symptoms import WINDOW, Symptoms
 from checks.framework import Finding
 from widgets import domain
 from widgets.base import BookWidget, static_table
@@ -24,8 +24,7 @@ class BugHunt(BookWidget):
         `catalogue.mistake_matrix` gives them; cases, the symptoms of trained models by the name of
         their mistake, as `symptoms.symptoms` gives them; right, those of a model without a
         mistake. mode, "hunt" or "matrix"; case, the number of the model that is shown first.
-    Errors: ValueError for a name that is no mistake or not in the matrix, rows of the matrix with
-        unequal properties, or symptoms that do not fit.
+    Errors: ValueError for a name that is no mistake, or a start that the controls cannot reach.
     """
 
     _module = "bug_hunt"
@@ -36,32 +35,25 @@ class BugHunt(BookWidget):
     cases = domain.Fixed()
     right = domain.Fixed()
     window = domain.Fixed(WINDOW)
-    mode = domain.Choice("hunt", ("hunt", "matrix"))
-    case = domain.Whole()
-    test = domain.Choice("", lambda self: _names(self.properties))
-    asked = domain.State("", lambda self, *new: self._tests(*new))
-    guess = domain.Choice("", lambda self: ["", *_names(self.mistakes)])
-    named = domain.Choice("", guess.options)  # the guess that was handed in
-    shown = domain.Flag()
-    row = domain.Whole()
-    column = domain.Whole()
+    mode = Enum(("hunt", "matrix"), "hunt")
+    case = domain.Place()
+    test = domain.OneOf(lambda self: _names(self.properties))
+    asked = Unicode()
+    guess = domain.OneOf(lambda self: ["", *_names(self.mistakes)])
+    named = domain.OneOf(guess.options)  # the guess that was handed in
+    shown = Bool()
+    row = domain.Place()
+    column = domain.Place()
 
     def __init__(
         self,
         matrix: Matrix,
-        cases: Mapping[str, Mapping[str, Any]],
-        right: Mapping[str, Any],
+        cases: Mapping[str, Symptoms],
+        right: Symptoms,
         **start: Any,
     ):
-        if not matrix or not cases:
-            raise ValueError("expected at least one mistake in the matrix and one case, got none")
         found = [find_mistake(name) for name in matrix]
         names = list(next(iter(matrix.values())))
-        for name, row in matrix.items():
-            if list(row) != names:
-                domain.refuse(f"matrix, {name}", f"the properties {names}", list(row))
-        for name in cases:
-            domain.one_of(name, list(matrix), "cases")
         messages = list(dict.fromkeys(f.message for row in matrix.values() for f in row.values()))
         told = ("name", "title", "group", "source", "looks", "why", "fixed")
         super().__init__(
@@ -72,16 +64,19 @@ class BugHunt(BookWidget):
             ],
             findings=[[_packed(row[name], messages) for name in names] for row in matrix.values()],
             messages=messages,
-            cases=[{"name": name, **_symptoms(given, name)} for name, given in cases.items()],
-            right=_symptoms(right, "right"),
-            **{"test": names[0]} | start,
+            cases=[{"name": name, **_shown(given)} for name, given in cases.items()],
+            right=_shown(right),
+            **start,
         )
 
-    def _tests(self, value: Any, name: str) -> str:
+    @validate("asked")
+    def _tests(self, proposal: Bunch) -> str:
         """The properties that were run, by number, e.g. 5.6."""
-        for part in domain.text(value, name).split("." if value else None):
-            domain.whole(int(part) if part.isdecimal() else part, name, 0, len(self.properties) - 1)
-        return value
+        last = len(self.properties) - 1
+        for part in proposal.value.split("." if proposal.value else None):
+            if not part.isdecimal() or int(part) > last:
+                domain.refuse("asked", f"numbers from 0 to {last} with dots between", repr(part))
+        return proposal.value
 
     def limits(self) -> Iterator[tuple[str, int]]:
         yield "case", len(self.cases) - 1
@@ -120,21 +115,13 @@ def _packed(finding: Finding, messages: list[str]) -> list:
     return [held, float(f"{number:.2g}") if known else None, messages.index(finding.message)]
 
 
-_loss = partial(domain.number, high=math.inf, digits=2)
-_fields = domain.record(
-    source=domain.tokens,
-    wanted=domain.tokens,
-    said=lambda said, where: domain.tokens(said, where, least=0),
-    losses=domain.listed(_loss),
-    validation=_loss,
-    map=domain.anything,
-)
-
-
-def _symptoms(given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    found = _fields(given, where)
-    size = len(found["wanted"]), len(found["source"])
-    if max(size) > TOKENS:
-        domain.refuse(where, f"at most {TOKENS} tokens", max(size))
-    found["map"] = domain.matrix(found["map"], f"{where}.map", *size, digits=2)
-    return found | {"said": found["said"][:TOKENS]}
+def _shown(given: Symptoms) -> dict[str, Any]:
+    """What is shown of a model's symptoms, with few digits."""
+    return {
+        "source": given["source"],
+        "wanted": given["wanted"],
+        "said": given["said"][:TOKENS],
+        "losses": domain.quantise(given["losses"], 2),
+        "validation": domain.quantise(given["validation"], 2),
+        "map": domain.quantise(given["map"], 2),
+    }

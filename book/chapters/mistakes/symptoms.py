@@ -1,7 +1,7 @@
 """The symptoms of a trained model before any property is asked: loss, a translation, a map."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 import torch
 from jaxtyping import Float
@@ -13,6 +13,17 @@ from lib.decoding import translate
 from lib.training import validation_loss
 
 WINDOW = 10  # steps of training that one point of the curve stands for
+
+
+class Symptoms(TypedDict):
+    """A model's curve, its loss, a sentence with its translation, and where the model looked."""
+
+    losses: list[float]
+    validation: float
+    source: list[str]
+    wanted: list[str]
+    said: list[str]
+    map: list[list[float]]  # wanted x source
 
 
 @torch.no_grad()
@@ -41,7 +52,7 @@ def symptoms(
     held_out: Sequence[Pair],
     source_vocab: Vocabulary,
     target_vocab: Vocabulary,
-) -> dict[str, Any]:
+) -> Symptoms:
     """What `chapters.mistakes.bug_hunt` shows of a model: its curve, its validation loss, the first
     held-out sentence, and where it looked.
     """

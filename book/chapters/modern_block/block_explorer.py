@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from traitlets import Bool, Enum
+
 from chapters.modern_block.decoder import BlockConfig
 from chapters.modern_block.published import PUBLISHED
 from measure.costs import cache_bytes, flops_of, parameters_of
@@ -71,16 +73,16 @@ class BlockExplorer(BookWidget):
     """
 
     _module = "block_explorer"
-    model = domain.Choice("LLaMA 7B", tuple(PUBLISHED))
-    norm = domain.Choice("rms", ("layer", "rms"))
-    activation = domain.Choice("swiglu", ("relu", "gelu", "swiglu"))
-    positions = domain.Choice("rotary", ("sinusoidal", "learned", "rotary"))
-    kv_heads = domain.Choice("all", ("all", "groups", "one"))
-    bias = domain.Flag()
-    window = domain.Flag()
-    experts = domain.Flag()
-    tied = domain.Flag()
-    context = domain.Choice(2048, CONTEXTS)
+    model = Enum(tuple(PUBLISHED), "LLaMA 7B")
+    norm = Enum(("layer", "rms"), "rms")
+    activation = Enum(("relu", "gelu", "swiglu"), "swiglu")
+    positions = Enum(("sinusoidal", "learned", "rotary"), "rotary")
+    kv_heads = Enum(("all", "groups", "one"), "all")
+    bias = Bool()
+    window = Bool()
+    experts = Bool()
+    tied = Bool()
+    context = Enum(CONTEXTS, 2048)
     models = domain.Fixed({name: _described(name) for name in PUBLISHED})
     paper = domain.Fixed(PAPER)
     sizes = domain.Fixed({"window": WINDOW, "experts": EXPERTS, "active": ACTIVE})

@@ -3,11 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from chapters.multi_head.ablation import head_codes, layer_codes
+from traitlets import Bunch, Enum, Unicode, validate
+
+from chapters.multi_head.ablation import layer_codes
 from lib.data import Pair, Vocabulary
 from lib.transformer import Transformer
 from widgets import domain
 from widgets.base import static_table
+from widgets.domain import quantise
 from widgets.model_widget import ModelWidget
 from widgets.packing import PackedModel, pack_model
 
@@ -25,7 +28,7 @@ class HeadAblation(ModelWidget):
         each head by layer, "ablations", exact match without each head and each layer, "whole" and
         "sentences". ready, sentences that are offered to try. off, the heads that are off at the
         start, such as "e2.3_c1.1"; mode, "zero" or "mean"; sentence, the pair that is shown.
-    Errors: ValueError for words, heads or layers that the model does not have.
+    Errors: ValueError for words or heads that the model does not have.
     Source: Michel, Levy and Neubig 2019, made to move.
     """
 
@@ -35,9 +38,9 @@ class HeadAblation(ModelWidget):
     sentences = domain.Fixed()  # [source, target], each a text of tokens
     means = domain.Fixed()  # for each layer the numbers of all heads side by side
     recorded = domain.Fixed()
-    off = domain.State("", lambda self, *new: self._heads(*new))
-    mode = domain.Choice("zero", MODES)
-    sentence = domain.Whole()
+    off = Unicode()
+    mode = Enum(MODES, "zero")
+    sentence = domain.Place()
 
     def __init__(
         self,
@@ -58,8 +61,6 @@ class HeadAblation(ModelWidget):
                     domain.refuse(f"{where}.{side}", "words of the model", sorted(unknown))
             return [" ".join(pair.source), " ".join(pair.target)]
 
-        d_v = config["d_model"] // config["n_heads"]
-        heads = head_codes(config["n_layers"], config["n_heads"])
         super().__init__(
             packed,
             ready,
@@ -68,9 +69,16 @@ class HeadAblation(ModelWidget):
                 for code, name in codes.items()
             ],
             n_heads=config["n_heads"],
-            sentences=domain.items(pairs, "pairs", sentence),
-            means=_means(results["means"], list(codes), config["n_heads"], d_v),
-            recorded=_recorded(results, heads, list(codes)),
+            sentences=[sentence(pair, f"pairs[{i}]") for i, pair in enumerate(pairs)],
+            means={  # the heads side by side
+                code: [x for row in quantise(results["means"][code], 4) for x in row]
+                for code in codes
+            },
+            recorded={
+                "sentences": results["sentences"],
+                "whole": quantise(results["whole"]["exact"]),
+                **{mode: _exact(results["ablations"][mode]) for mode in MODES},
+            },
             **start,
         )
 
@@ -87,12 +95,15 @@ class HeadAblation(ModelWidget):
         """The widget for a model and its vocabularies; results and the rest as above."""
         return cls(pack_model(model, source_vocab, target_vocab), pairs, results, **more)
 
-    def _heads(self, value: Any, name: str) -> str:
+    @validate("off")
+    def _heads(self, proposal: Bunch) -> str:
         """The heads that are off: codes with _ between them, in the order of the model."""
         known = [f"{layer['code']}.{h + 1}" for layer in self.layers for h in range(self.n_heads)]
-        asked = domain.text(value, name).split("_") if value != "" else []
+        value = proposal.value
+        asked = value.split("_") if value else []
         if asked != [head for head in known if head in asked]:
-            domain.refuse(name, f"heads such as {known[0]}_{known[-1]}, in this order", repr(value))
+            expected = f"heads such as {known[0]}_{known[-1]}, in this order"
+            domain.refuse("off", expected, repr(value))
         return value
 
     def limits(self) -> Iterator[tuple[str, int]]:
@@ -119,32 +130,9 @@ class HeadAblation(ModelWidget):
         return static_table(caption, ("layer", *heads, "without all"), rows)
 
 
-def _means(given: Mapping[str, Any], codes: list[str], n_heads: int, d_v: int) -> dict[str, list]:
-    """For each layer one list, the heads side by side."""
-    found = domain.record(**dict.fromkeys(codes, domain.anything))(given, "means")
-    for code in codes:
-        rows = domain.matrix(found[code], f"means.{code}", n_heads, d_v, digits=4)
-        found[code] = [x for row in rows for x in row]
-    return found
-
-
-def _recorded(results: Mapping[str, Any], heads: list[str], codes: list[str]) -> dict[str, Any]:
-    """Exact match without each head and each layer, for both kinds of ablation."""
-
-    def exact(figures: Mapping[str, Any], where: str) -> float:
-        return domain.number(figures["exact"], where)
-
-    def table(names: list[str]) -> domain.Check:
-        return domain.record(**dict.fromkeys(names, exact))
-
-    found: dict[str, Any] = {
-        "sentences": domain.whole(results["sentences"], "sentences"),
-        "whole": exact(results["whole"], "whole"),
+def _exact(ablation: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Exact match without each head and without each layer."""
+    return {
+        part: {code: quantise(figures["exact"]) for code, figures in ablation[part].items()}
+        for part in ("single", "layers")
     }
-    for mode in MODES:
-        given = results["ablations"][mode]
-        found[mode] = {
-            "single": table(heads)(given["single"], f"{mode}.single"),
-            "layers": table(codes)(given["layers"], f"{mode}.layers"),
-        }
-    return found

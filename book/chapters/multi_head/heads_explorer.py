@@ -1,6 +1,7 @@
 """An explorer of heads and dimensions: the shapes after each step, the cost, the attention maps."""
 
-from widgets import domain
+from traitlets import Enum, Int
+
 from widgets.base import BookWidget, static_table
 
 WIDTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -20,10 +21,10 @@ class HeadsExplorer(BookWidget):
     """
 
     _module = "heads_explorer"
-    d_model = domain.Choice(64, WIDTHS)
-    n_heads = domain.Whole(4, 1, 16)
-    d_k = domain.Choice(0, (0, *HEAD_WIDTHS))  # 0 stands for d_model / n_heads
-    time = domain.Whole(12, 1, 64)
+    d_model = Enum(WIDTHS, 64)
+    n_heads = Int(4, min=1, max=16)
+    d_k = Enum((0, *HEAD_WIDTHS), 0)  # 0 stands for d_model / n_heads
+    time = Int(12, min=1, max=64)
 
     def __init__(
         self, d_model: int = 64, n_heads: int = 4, *, d_k: int | None = None, time: int = 12

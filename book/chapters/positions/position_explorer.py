@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterator
 
+from traitlets import Enum, Int
+
 from widgets import domain
 from widgets.base import BookWidget, static_table
 
@@ -27,14 +29,14 @@ class PositionExplorer(BookWidget):
 
     _module = "position_explorer"
     _positional = 2
-    scheme = domain.Choice("sinusoidal", SCHEMES)
-    d_model = domain.Choice(64, WIDTHS)
-    length = domain.Whole(LONGEST, 2, LONGEST)
-    base = domain.Choice(10_000, BASES)
-    position = domain.Whole(10, 0, LONGEST - 1)
-    shift = domain.Whole(7, 0, LONGEST - 1)
-    pair = domain.Whole(3)
-    head = domain.Whole(1, 1, 8)
+    scheme = Enum(SCHEMES, "sinusoidal")
+    d_model = Enum(WIDTHS, 64)
+    length = Int(LONGEST, min=2, max=LONGEST)
+    base = Enum(BASES, 10_000)
+    position = Int(10, min=0, max=LONGEST - 1)
+    shift = Int(7, min=0, max=LONGEST - 1)
+    pair = domain.Place(3)
+    head = Int(1, min=1, max=8)
 
     def limits(self) -> Iterator[tuple[str, int]]:
         yield "pair", self.d_model // 2 - 1

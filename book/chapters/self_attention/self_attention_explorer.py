@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from traitlets import Bool, Bunch, Enum, Int, Unicode, validate
+
 from widgets import domain
 from widgets.base import BookWidget, static_table
 
@@ -36,21 +38,19 @@ class SelfAttentionExplorer(BookWidget):
     _module = "self_attention_explorer"
     words = domain.Fixed()  # the known words, and their embeddings:
     vectors = domain.Fixed()  # word x entry
-    source = domain.Choice("sentence", ("sentence", "random"))
-    sentence = domain.State("", lambda self, *new: self._known(*new))
-    n_tokens = domain.Whole(16, 1, MOST_TOKENS)
-    width = domain.Choice(64, WIDTHS)
-    spread = domain.Choice(1.0, SPREADS)
-    seed = domain.Whole(0, 0, 99)
-    edited = domain.State(
-        "", lambda self, new, at: domain.moved(new, at, self.words, len(self.vectors[0]), LIMIT)
-    )
-    scaled = domain.Flag()
-    causal = domain.Flag()
-    positions = domain.Flag()
-    query = domain.Whole()
-    key = domain.Whole()
-    entry = domain.Whole()
+    source = Enum(("sentence", "random"), "sentence")
+    sentence = Unicode()
+    n_tokens = Int(16, min=1, max=MOST_TOKENS)
+    width = Enum(WIDTHS, 64)
+    spread = Enum(SPREADS, 1.0)
+    seed = Int(0, min=0, max=99)
+    edited = Unicode()
+    scaled = Bool()
+    causal = Bool()
+    positions = Bool()
+    query = domain.Place()
+    key = domain.Place()
+    entry = domain.Place()
     limit = domain.Fixed(LIMIT)
     most_sliders = domain.Fixed(MOST_SLIDERS)
 
@@ -70,14 +70,19 @@ class SelfAttentionExplorer(BookWidget):
         vectors = domain.vectors(words, width, LIMIT, "words", digits=3)
         super().__init__(words=list(words), vectors=vectors, sentence=sentence, **start)
 
-    def _known(self, value: Any, name: str) -> str:
+    @validate("sentence")
+    def _known(self, proposal: Bunch) -> str:
         """A sentence of known words, with single spaces."""
-        found = domain.text(value, name).split()
+        found = proposal.value.split()
         if not 1 <= len(found) <= MOST_TOKENS:
-            domain.refuse(name, f"1 to {MOST_TOKENS} words", len(found))
+            domain.refuse("sentence", f"1 to {MOST_TOKENS} words", len(found))
         if unknown := sorted(set(found) - set(self.words)):
-            domain.refuse(name, f"words out of {sorted(self.words)}", unknown)
+            domain.refuse("sentence", f"words out of {sorted(self.words)}", unknown)
         return " ".join(found)
+
+    @validate("edited")
+    def _moved(self, proposal: Bunch) -> str:
+        return domain.moved(proposal.value, "edited", self.words, len(self.vectors[0]), LIMIT)
 
     def limits(self) -> Iterator[tuple[str, int]]:
         random = self.source == "random"

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from traitlets import Enum
+
 from chapters.seq2seq.edits import edits
 from measure.records import read_results
 from widgets import domain
@@ -30,13 +32,13 @@ class BottleneckRuns(BookWidget):
     """
 
     _module = "bottleneck_runs"
-    model = domain.Choice("last state only", MODELS)
-    d_hidden = domain.Choice(128, lambda widget: widget.dimensions)
-    steps = domain.Choice(1250, lambda widget: widget.counts)
-    lr = domain.Choice(2e-3, lambda widget: widget.rates)
-    along = domain.Choice("d_hidden", AXES)
-    length = domain.Whole()
-    example = domain.Whole()
+    model = Enum(MODELS, "last state only")
+    d_hidden = domain.OneOf(lambda widget: widget.dimensions, 128)
+    steps = domain.OneOf(lambda widget: widget.counts, 1250)
+    lr = domain.OneOf(lambda widget: widget.rates, 2e-3)
+    along = Enum(AXES, "d_hidden")
+    length = domain.Place()
+    example = domain.Place()
     lengths = domain.Fixed()
     sentences = domain.Fixed()
     runs = domain.Fixed()

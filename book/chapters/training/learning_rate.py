@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import traitlets
+from traitlets import Enum
 
 from lib.training import cosine, paper_schedule, warm_up
 from widgets import domain
@@ -28,12 +29,12 @@ class LearningRateExplorer(BookWidget):
     """
 
     _module = "learning_rate"
-    schedule = domain.Choice("paper", SCHEDULES)
-    d_model = domain.Choice(512, D_MODELS)
-    warmup = domain.Choice(4000, WARMUPS)
-    total = domain.Choice(100_000, TOTALS)
-    peak = domain.Choice(7e-4, PEAKS)
-    step = domain.Whole(traitlets.Undefined)
+    schedule = Enum(SCHEDULES, "paper")
+    d_model = Enum(D_MODELS, 512)
+    warmup = Enum(WARMUPS, 4000)
+    total = Enum(TOTALS, 100_000)
+    peak = Enum(PEAKS, 7e-4)
+    step = domain.Place()
 
     def __init__(self, schedule: str = "paper", *, step: int | None = None, **numbers: Any):
         marked = {} if step is None else {"step": step}

@@ -1,7 +1,7 @@
 """What the forward tracer shows of a sentence: every step of a model's forward pass, in numbers."""
 
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -17,6 +17,18 @@ KINDS = {
     "cross": ("cross_attention", "cross-attention"),
     "feed": ("feed_forward", "feed-forward network"),
 }
+
+
+class Traced(TypedDict):
+    """A sentence on its way through a model; a stage is one of `stages_of`."""
+
+    source: list[str]
+    read: list[str]  # tokens of target_in
+    said: list[str]  # the prediction after each
+    maps: dict[str, list]  # by the name of an attention layer: (heads, query, key) weights
+    lengths: list[list[float]]  # by stage, the length of each position's vector after it
+    changes: list[list[float]]  # of what the stage adds; empty where it adds nothing
+    guesses: list[list]  # by stage of the decoder, for each position pairs of token and probability
 
 
 def stages_of(n_layers: int, pre_norm: bool) -> list[dict[str, Any]]:
@@ -47,7 +59,7 @@ def trace_sentence(
     *,
     max_length: int,
     k: int = 5,
-) -> dict[str, Any]:
+) -> Traced:
     """Translate a source greedily, and return what `ForwardTracer` takes as one sentence.
 
     `tracing.js` does the same in the page.

@@ -33,7 +33,7 @@ def test_every_width_and_temperature_will_do():
         assert SoftmaxScaleExplorer(width).data()["d_k"] == width
     for temperature in TEMPERATURES:
         assert SoftmaxScaleExplorer(temperature=temperature).data()["temperature"] == temperature
-    for name in SoftmaxScaleExplorer.curve.options:
+    for name in SoftmaxScaleExplorer.curve.values:
         assert SoftmaxScaleExplorer(curve=name).curve == name
 
 

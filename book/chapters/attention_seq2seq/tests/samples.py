@@ -46,7 +46,7 @@ def bins() -> list[dict]:
     return [
         {"label": "1 to 2", "count": 7, "accuracy": [1.0, 1.0], "examples": [right]},
         {"label": "3 to 5", "count": 11, "accuracy": [0.55, 0.98], "examples": [wrong, right]},
-        {"label": "6 to 9", "count": 13, "accuracy": [0, 0.5], "examples": [empty]},
+        {"label": "6 to 9", "count": 13, "accuracy": [0.0, 0.5], "examples": [empty]},
     ]
 
 

@@ -7,34 +7,6 @@ from chapters.attention_seq2seq.tests.samples import bins
 from lib.data import Pair
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda b: b.pop("count"), r"bins\[2\]: expected a mapping with \['accuracy', 'count'"),
-        (
-            lambda b: b.update(count=0),
-            r"bins\[2\].count: expected a whole number of at least 1, got 0",
-        ),
-        (
-            lambda b: b.update(accuracy=[0.5]),
-            "accuracy: expected 2 shares, one for each model, got 1",
-        ),
-        (lambda b: b.update(accuracy=[0.5, 98]), "expected a number from 0 to 1, got 98"),
-        (lambda b: b.update(examples=[]), "examples: expected a list of at least one entry"),
-        (
-            lambda b: b["examples"][0].update(outputs=[["x"]]),
-            "expected 2 lists of tokens, one of each model, got 1",
-        ),
-        (lambda b: b["examples"][0].update(reference="x y"), "reference: expected a list"),
-    ],
-)
-def test_explorer_says_what_is_wrong(change, message):
-    found = bins()
-    change(found[2])
-    with pytest.raises(ValueError, match=message):
-        BottleneckExplorer(found)
-
-
 def test_explorer_needs_two_names_and_a_bin_within():
     with pytest.raises(ValueError, match="names: expected 2 names of models, got 1"):
         BottleneckExplorer(bins(), names=["one"])
