@@ -36,7 +36,9 @@ def looking_back() -> Schematic:
         s.arrow(one, other)
     s.text("states", at=(8, 88), align="start", kind="key", strong=True)
     s.text("weights", at=(8, 148), align="start", kind="key", strong=True)
-    context = s.vector("$c$", at=(241, 242), kind="key", cells=4, side="right")
+    context = s.vector(
+        "$c$", at=(241, 242), kind="key", cells=4, shape=("d_{key}",), shape_side="right"
+    )
     s.arrow(mean, context, kind="key")
     decoder = s.layer("decoder", at=(241, 294), width=90, height=34)
     s.arrow(context, decoder, kind="key")

@@ -20,7 +20,6 @@ from checks.framework import (
 )
 from checks.sequences import LENGTHS
 from lib.data import BOS, EOS, PAD
-from lib.seq2seq import GRUCell
 
 LONGEST = 9  # tokens that a translation of `check_translate` may have
 
@@ -36,8 +35,8 @@ class Parts(nn.Module):
         self.d_hidden = d_hidden
         self.embed_x = nn.Embedding(11, d_embed)
         self.embed_y = nn.Embedding(7, d_embed)
-        self.f = GRUCell(d_embed, d_hidden)
-        self.g = GRUCell(d_embed + d_hidden, d_hidden)
+        self.f = nn.GRUCell(d_embed, d_hidden)
+        self.g = nn.GRUCell(d_embed + d_hidden, d_hidden)
         self.output = nn.Linear(d_hidden, 7)
         for number, parameter in enumerate(self.parameters()):
             parameter.data = 2.0 * normal(*parameter.shape, seed=100 * seed + number).float()
@@ -59,7 +58,8 @@ def written(
     for x in parts.embed_x(source.flip(0) if backwards else source):
         h = parts.f(x, zero if forgets else h)
     context, s = h, zero if from_zero else h
-    read, tokens = first, []
+    read = first
+    tokens: list[int] = []
     while len(tokens) < LONGEST and (goes_on or EOS not in tokens):
         s = parts.g(torch.cat([parts.embed_y(torch.tensor(read)), context]), s)
         tokens.append(int(parts.output(s).argmax()))
@@ -69,7 +69,7 @@ def written(
 
 @check("translator")
 @torch.no_grad()
-def check_translate(translate: Callable[[Any, Tensor, int], list[int]]) -> Steps:
+def check_translate(translate: Callable[[Any, Tensor, int], Any]) -> Steps:
     """Check translate(parts, source, longest), greedy decoding of one sentence.
 
     Shapes: source (source_time,), EOS included; returns a list of at most `longest` tokens.

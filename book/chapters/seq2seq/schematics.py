@@ -12,7 +12,7 @@ WRONG = ("pesos", "chiliens")  # what the model writes from its second step on
 
 
 def french_words() -> Iterator[tuple[float, int, str]]:
-    """Where the words of the French sentence stand side by side: middle, width and word."""
+    """Where the words of the French sentence stand side by side: middle, extent and word."""
     x = 8.0
     for word, width in zip(
         ("il", "y", "a", "quatre", "vingt", "sept", "secondes"),
