@@ -57,7 +57,7 @@ def overview() -> Schematic:
     english = s.row(
         s.token, ("eighty", "seven", "seconds", "ago"), at=(232, 26), step=86, kind="source"
     )
-    s.text("encoder:\none state\na word", at=(8, 84), align="start", strong=True)
+    s.text("encoder:\none state\nper word", at=(8, 84), align="start", strong=True)
     states = [
         s.vector(at=(word.x, 88), kind="source", cells=4, upright=True, name=f"h{i}")
         for i, word in enumerate(english, start=1)
