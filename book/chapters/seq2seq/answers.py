@@ -285,7 +285,9 @@ WRONG = {
         translated_after(lambda source: source[:-1]): "expected [",
         state_as_context: "expected [",
         lambda parts, source, longest: None: "expected a list of tokens, got None",
-        lambda parts, source, longest: decoded()(parts, source[None], longest): "your function raised",
+        lambda parts, source, longest: decoded()(
+            parts, source[None], longest
+        ): "your function raised",
     },
     "last_states": {
         lambda states, lengths: states[:, -1]: "end of the padding",

@@ -113,7 +113,6 @@ def check_translate(translate: Callable[[Any, Tensor, int], Any]) -> Steps:
     yield from ("the same words as the chapter's translator", "it stops at EOS", "or at `longest`")
 
 
-
 @check("last states")
 def check_last_states(pick: Callable[[Tensor, Tensor], Tensor]) -> Steps:
     """Check pick(states, lengths), the state of each sequence at its last real token.

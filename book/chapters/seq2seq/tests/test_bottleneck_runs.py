@@ -11,7 +11,11 @@ from chapters.seq2seq.recorded_runs import recorded
 
 def test_seeds_of_a_run_stand_side_by_side():
     widget = BottleneckRuns(recorded_runs())
-    assert [(r["d_hidden"], r["steps"]) for r in widget.runs] == [(32, 300), (128, 300), (128, 1250)]
+    assert [(r["d_hidden"], r["steps"]) for r in widget.runs] == [
+        (32, 300),
+        (128, 300),
+        (128, 1250),
+    ]
     assert widget.shares(128, 300, 2e-3) == [[0.5, 0.25], [1.0, 0.0]]
     assert widget.shares(64, 300, 2e-3) is None
 
