@@ -101,9 +101,9 @@ def check_bilinear_attention(attend: Callable[..., tuple[Tensor, Tensor]]) -> St
 
 @check("additive attention")
 def check_attend(attend: Callable[..., tuple[Tensor, Tensor]]) -> Steps:
-    """Check attend(s, h, W_q, W_k, b, v) -> (context, weights), e_i = v . tanh(W_q s + W_k h_i + b).
+    """Check attend(s, h, W_q, W_k, b, v) -> (context, weights) of additive attention.
 
-    Shapes: s (d_query,), h (key, d_key), W_q (d_scorer, d_query), W_k (d_scorer, d_key), b and v
+    The scores are e_i = v . tanh(W_q s + W_k h_i + b). Shapes: s (d_query,), h (key, d_key), W_q (d_scorer, d_query), W_k (d_scorer, d_key), b and v
         (d_scorer,); returns (d_key,) and (key,).
     Source: Bahdanau et al. 2015, appendix A.1.2.
     """
@@ -139,7 +139,8 @@ def check_attend(attend: Callable[..., tuple[Tensor, Tensor]]) -> Steps:
         require_close(
             expect_tensor(context, (d_key,), hint=" for the context"),
             right @ h,
-            "the weights are right, the context is not: c = sum_i a_i h_i, with the states themselves",
+            "the weights are right, the context is not: c = sum_i a_i h_i, with the states "
+            "themselves",
             {
                 "this is the plain mean of the states: use the weights": h.mean(0),
                 "this is the sum over all states: use the weights": h.sum(0),

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from chapters.seq2seq.bottleneck_runs import BottleneckRuns
-from chapters.seq2seq.tests.samples import recorded_runs
 from chapters.seq2seq.recorded_runs import recorded
+from chapters.seq2seq.tests.samples import recorded_runs
 
 
 def test_seeds_of_a_run_stand_side_by_side():
