@@ -103,7 +103,8 @@ def check_bilinear_attention(attend: Callable[..., tuple[Tensor, Tensor]]) -> St
 def check_attend(attend: Callable[..., tuple[Tensor, Tensor]]) -> Steps:
     """Check attend(s, h, W_q, W_k, b, v) -> (context, weights) of additive attention.
 
-    The scores are e_i = v . tanh(W_q s + W_k h_i + b). Shapes: s (d_query,), h (key, d_key), W_q (d_scorer, d_query), W_k (d_scorer, d_key), b and v
+    The scores are e_i = v . tanh(W_q s + W_k h_i + b).
+    Shapes: s (d_query,), h (key, d_key), W_q (d_scorer, d_query), W_k (d_scorer, d_key), b and v
         (d_scorer,); returns (d_key,) and (key,).
     Source: Bahdanau et al. 2015, appendix A.1.2.
     """

@@ -16,8 +16,8 @@ def looking_back() -> Schematic:
         322,
         alt="Above the states of the encoder stand the words eighty seven seconds ago. A query "
         "goes from the decoder to attention, which gives the states the weights 0.1, 0, 0.1 and "
-        "0.8; the line from the state at ago is thick. Their weighted mean, one vector c, goes to the "
-        "decoder, which writes il.",
+        "0.8; the line from the state at ago is thick. Their weighted mean, one vector c, goes to "
+        "the decoder, which writes il.",
     )
     columns = (118, 202, 286, 364)
     words = ("eighty", "seven", "seconds", "ago")

@@ -43,8 +43,8 @@ ABOUT = {
     "mexican": "share translated exactly with mexican in the place of colombian",
     "hidden": "share translated exactly with the state at colombian hidden from the decoder",
     "exchanged": "share in whose translation colombiens becomes mexicains, all else as it should "
-    "be, when the decoder gets some states of the sentence with mexican: the one at the noun; s_0; all "
-    "behind the adjective but the one at the noun, s_0 included",
+    "be, when the decoder gets some states of the sentence with mexican: the one at the noun; s_0; "
+    "all behind the adjective but the one at the noun, s_0 included",
     "unmasked": "share of the first 250 held-out sentences translated exactly without the mask: "
     "each alone; all in one batch; all in one batch with 20 more positions of padding",
     "seconds": "of the processor, training alone",
