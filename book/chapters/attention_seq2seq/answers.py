@@ -4,6 +4,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from lib.seq2seq import AdditiveAttention
+
 
 def softmax_with(fill, dim=-1):
     return lambda scores, mask: scores.masked_fill(~mask, fill).softmax(dim)
@@ -131,7 +133,46 @@ def nothing_squeezed(query, keys, W):
     return weights @ keys, weights
 
 
+def additive(squash=torch.tanh, query=1.0, bias=1.0, weigh=None, context=None):
+    """Additive attention, with one thing that can be wrong in each argument."""
+
+    def attend(s, h, W_q, W_k, b, v):
+        scores = squash(query * (W_q @ s) + h @ W_k.T + bias * b) @ v
+        weights = weigh(scores) if weigh else scores.softmax(0)
+        return context(h, weights) if context else weights @ h, weights
+
+    return attend
+
+
+def additive_by_loops(s, h, W_q, W_k, b, v):
+    scores = [v.dot(torch.tanh(W_q @ s + W_k @ h_i + b)) for h_i in h]
+    exponentials = [score.exp() for score in scores]
+    weights = torch.stack(exponentials) / sum(exponentials)
+    return sum(a_i * h_i for a_i, h_i in zip(weights, h, strict=True)), weights
+
+
+def additive_by_einsum(s, h, W_q, W_k, b, v):
+    inside = torch.einsum("md,d->m", W_q, s) + torch.einsum("nd,md->nm", h, W_k) + b
+    weights = torch.einsum("nm,m->n", inside.tanh(), v).softmax(-1)
+    return torch.einsum("n,nd->d", weights, h), weights
+
+
+def additive_by_the_library(s, h, W_q, W_k, b, v):
+    layer = AdditiveAttention(len(s), h.shape[1], len(v)).to(s.dtype)
+    named = {"query_map.weight": W_q, "key_map.weight": W_k, "key_map.bias": b}
+    named |= {"score.weight": v[None]}
+    context, weights = torch.func.functional_call(layer, named, (s[None], h[None]))
+    return context[0], weights[0]
+
+
+def additive_of_the_sum(s, h, W_q, W_k, b, v):
+    scores = (torch.tanh(W_q @ s + h @ W_k.T + b) * v)[:, :1]  # (key, 1): its softmax is 1
+    weights = scores.softmax(-1).squeeze(-1)
+    return weights @ h, weights
+
+
 RIGHT = {
+    "attend": [additive(), additive_by_loops, additive_by_einsum, additive_by_the_library],
     "masked_weights": [
         softmax_with(-torch.inf),
         smallest,
@@ -156,6 +197,27 @@ RIGHT = {
     ],
 }
 WRONG = {
+    "attend": {
+        additive(squash=lambda x: x): "the tanh is missing",
+        additive(squash=torch.sigmoid): "the softmax over i of v . tanh",
+        additive(query=0): "the query is missing",
+        additive(bias=0): "b is missing",
+        additive(weigh=lambda scores: scores): "before the softmax",
+        additive(weigh=torch.sigmoid): "the weights are wrong",
+        additive_of_the_sum: "an axis of length 1",
+        additive(context=lambda h, a: h.mean(0)): "the plain mean",
+        additive(context=lambda h, a: h.sum(0)): "the sum over all states",
+        additive(context=lambda h, a: h[a.argmax()]): "mix them all",
+        additive(context=lambda h, a: a[:, None] * h): "got (5, 7) for the context",
+        lambda s, h, W_q, W_k, b, v: (
+            torch.tanh(W_q @ s + h @ W_k.T + b).sum(1).softmax(0) @ h,
+            torch.tanh(W_q @ s + h @ W_k.T + b).sum(1).softmax(0),
+        ): "v is missing",
+        lambda *inputs: additive()(*inputs)[::-1]: "the weights come first",
+        lambda *inputs: additive()(*inputs)[0]: "the context and the weights",
+        lambda s, h, W_q, W_k, b, v: additive()(s, h, W_q, W_k.T, b, v): "your function raised",
+        lambda s, h, W_q, W_k, b, v: additive()(s, h, W_q, W_k, b.zero_(), v): "5 was changed",
+    },
     "masked_weights": {
         lambda scores, mask: scores.softmax(-1): "the mask was not used",
         masked_afterwards: "masked after the softmax",

@@ -97,3 +97,55 @@ def check_bilinear_attention(attend: Callable[..., tuple[Tensor, Tensor]]) -> St
             "themselves",
         )
     yield from ("the weights follow q . W k", "the context mixes the keys", "three sizes")
+
+
+@check("additive attention")
+def check_attend(attend: Callable[..., tuple[Tensor, Tensor]]) -> Steps:
+    """Check attend(s, h, W_q, W_k, b, v) -> (context, weights) of additive attention.
+
+    The scores are e_i = v . tanh(W_q s + W_k h_i + b).
+    Shapes: s (d_query,), h (key, d_key), W_q (d_scorer, d_query), W_k (d_scorer, d_key), b and v
+        (d_scorer,); returns (d_key,) and (key,).
+    Source: Bahdanau et al. 2015, appendix A.1.2.
+    """
+    for n, d_query, d_key, d_scorer in ((5, 2, 7, 3), (1, 5, 3, 2), (7, 3, 2, 5)):
+        inputs = normals(
+            *((d_query,), (n, d_key), (d_scorer, d_query), (d_scorer, d_key)),
+            *((d_scorer,), (d_scorer,)),
+        )
+        s, h, W_q, W_k, b, v = inputs
+        inside = torch.stack([W_q @ s + W_k @ h_i + b for h_i in h])  # (key, d_scorer)
+        scores = inside.tanh() @ v
+        right = scores.softmax(0)
+        context, weights = expect_pair(attend(*inputs), "two tensors, the context and the weights")
+        yield {"the weights come first; return the context first": close(context, right)}
+        require_close(
+            expect_tensor(weights, (n,), hint=" for the weights, one for each state"),
+            right,
+            "the weights are wrong: expected the softmax over i of v . tanh(W_q s + W_k h_i + b)",
+            {
+                "these are the scores, before the softmax": scores,
+                "the tanh is missing: without it the query adds the same to every score, and the "
+                "softmax takes that out": (inside @ v).softmax(0),
+                "b is missing": ((inside - b).tanh() @ v).softmax(0),
+                "the query is missing: W_q s is added inside the tanh": (
+                    (inside - W_q @ s).tanh() @ v
+                ).softmax(0),
+                "every weight is 1: the softmax runs over an axis of length 1": 1.0,
+                "v is missing: it weighs the numbers that the tanh gives": (
+                    inside.tanh().sum(1).softmax(0)
+                ),
+            },
+        )
+        require_close(
+            expect_tensor(context, (d_key,), hint=" for the context"),
+            right @ h,
+            "the weights are right, the context is not: c = sum_i a_i h_i, with the states "
+            "themselves",
+            {
+                "this is the plain mean of the states: use the weights": h.mean(0),
+                "this is the sum over all states: use the weights": h.sum(0),
+                "this is the state with the largest weight; mix them all": h[right.argmax()],
+            },
+        )
+    yield from ("the weights follow the formula", "the context mixes the states", "three sizes")

@@ -83,3 +83,18 @@ class WithStates(Intervention):
             )
         )
         return AttentionState(s, keys, projected, own.mask)
+
+
+class WithFirstState(Intervention):
+    """The decoder begins with the s_0 of another source; all its keys are those of its own.
+
+    Args: model; other(source), the other source, of the same lengths.
+    """
+
+    def __init__(self, model: AttentionSeq2Seq, other: Callable[[Source], Source]) -> None:
+        super().__init__(model)
+        self.other = other
+
+    def start(self, source: Source, source_lengths: Lengths) -> AttentionState:
+        own = super().start(source, source_lengths)
+        return own._replace(s=super().start(self.other(source), source_lengths).s)

@@ -5,7 +5,47 @@ from itertools import pairwise
 
 from drawing.schematic import Part, Schematic
 
+LOOKING = (0.1, 0.0, 0.1, 0.8)  # invented weights, when il is written
 INVENTED = ((0.7, 0.2, 0.1), (0.1, 0.3, 0.6), (0.1, 0.8, 0.1))  # weights of a map
+
+
+def looking_back() -> Schematic:
+    """The idea, with the running example: before il, the decoder mostly reads the state at ago."""
+    s = Schematic(
+        400,
+        322,
+        alt="Above the states of the encoder stand the words eighty seven seconds ago. A query "
+        "goes from the decoder to attention, which gives the states the weights 0.1, 0, 0.1 and "
+        "0.8; the line from the state at ago is thick. Their weighted mean, one vector c, goes to "
+        "the decoder, which writes il.",
+    )
+    columns = (118, 202, 286, 364)
+    words = ("eighty", "seven", "seconds", "ago")
+    mean = s.layer("weighted mean of the states", at=(241, 192), width=306, height=34)
+    states = []
+    for x, word, weight in zip(columns, words, LOOKING, strict=True):
+        token = s.token(word, at=(x, 24), kind="source")
+        state = s.vector(at=(x, 88), kind="key", cells=4, upright=True, name=f"h {word}")
+        s.arrow(token, state, kind="source")
+        if weight == max(LOOKING):
+            s.stream(state, (x, mean.top[1] - 8), kind="key")
+        s.arrow(state, (x, mean.top[1]), kind="key")
+        s.text(f"{weight:.1f}", at=(x - 22, 148), kind="key", strong=weight == max(LOOKING))
+        states.append(state)
+    for one, other in pairwise(states):
+        s.arrow(one, other)
+    s.text("states", at=(8, 88), align="start", kind="key", strong=True)
+    s.text("weights", at=(8, 148), align="start", kind="key", strong=True)
+    context = s.vector(
+        "$c$", at=(241, 242), kind="key", cells=4, shape=("d_{key}",), shape_side="right"
+    )
+    s.arrow(mean, context, kind="key")
+    decoder = s.layer("decoder", at=(241, 294), width=90, height=34)
+    s.arrow(context, decoder, kind="key")
+    around = [(44, decoder.y), (44, mean.y)]
+    s.arrow(decoder.left, mean.left, "query", kind="query", through=around)
+    s.arrow(decoder, s.token("il", at=(356, 294), kind="target"), kind="target")
+    return s
 
 
 def one_step() -> Schematic:

@@ -7,6 +7,76 @@ from torch.nn import functional as F
 from lib.data import BOS, EOS, PAD
 
 
+def encoded(parts, source):
+    h = torch.zeros(parts.d_hidden)
+    for x in parts.embed_x(source):
+        h = parts.f(x, h)
+    return h
+
+
+def decoded(first=BOS, stop=EOS, keep_first=False, drop_eos=False, more=0, state=None, read=None):
+    """Greedy decoding, with one thing that can be wrong in each argument."""
+
+    def translate_one(parts, source, longest):
+        c = encoded(parts, source)
+        s = state(c) if state else c
+        tokens = [first]
+        while (len(tokens) == 1 or tokens[-1] != stop) and len(tokens) <= longest + more:
+            y = parts.embed_y(torch.tensor(tokens[-1] if read is None else read))
+            s = parts.g(torch.cat([y, c]), s)
+            tokens.append(parts.output(s).argmax().item())
+        tokens = tokens if keep_first else tokens[1:]
+        return [token for token in tokens if token != EOS] if drop_eos else tokens
+
+    return translate_one
+
+
+def decoded_in_a_batch(parts, source, longest):
+    h = torch.zeros(1, parts.d_hidden)
+    for token in source:
+        h = parts.f(parts.embed_x(token[None]), h)
+    token, s, found = torch.tensor([BOS]), h, []
+    for _ in range(longest):
+        s = parts.g(torch.cat([parts.embed_y(token), h], dim=-1), s)
+        token = parts.output(s).argmax(-1)
+        found.append(token)
+        if token == EOS:
+            break
+    return torch.cat(found)
+
+
+def decoded_by_recursion(parts, source, longest):
+    c = encoded(parts, source)
+
+    def rest(token, s, left):
+        if not left or token == EOS:
+            return []
+        s = parts.g(torch.cat([parts.embed_y.weight[token], c]), s)
+        token = int(parts.output(s).softmax(0).argmax())
+        return [token, *rest(token, s, left - 1)]
+
+    return rest(BOS, c, longest)
+
+
+def translated_after(change):
+    """Right, but of another source."""
+    return lambda parts, source, longest: decoded()(parts, change(source), longest)
+
+
+def forgetful(parts, source, longest):
+    last = source[-1:]  # as if each word were the first
+    return decoded()(parts, last, longest)
+
+
+def state_as_context(parts, source, longest):
+    s = encoded(parts, source)
+    tokens = [BOS]
+    while (len(tokens) == 1 or tokens[-1] != EOS) and len(tokens) <= longest:
+        s = parts.g(torch.cat([parts.embed_y(torch.tensor(tokens[-1])), s]), s)
+        tokens.append(parts.output(s).argmax().item())
+    return tokens[1:]
+
+
 def picked_by_product(states, lengths):
     last = torch.arange(states.shape[1]) == lengths[:, None] - 1
     return (states * last[..., None]).sum(1)
@@ -153,6 +223,7 @@ def lstm_interleaved(x, h, c, W, U, b):
 
 
 RIGHT = {
+    "translate_one": [decoded(), decoded_in_a_batch, decoded_by_recursion],
     "last_states": [
         lambda states, lengths: torch.stack(
             [s[n - 1] for s, n in zip(states, lengths, strict=True)]
@@ -200,6 +271,24 @@ RIGHT = {
     ],
 }
 WRONG = {
+    "translate_one": {
+        decoded(keep_first=True): "BOS is only read",
+        decoded(drop_eos=True): "it belongs into the list",
+        decoded(stop=None): "nothing may be written after EOS",
+        decoded(more=1): "10 tokens were written",
+        forgetful: "the state of the step before",
+        translated_after(lambda source: source.flip(0)): "backwards",
+        decoded(state=torch.zeros_like): "first state is the context, not zero",
+        decoded(first=EOS): "the first word that the decoder reads is BOS",
+        decoded(first=PAD): "the first word that the decoder reads is BOS",
+        decoded(read=BOS): "the word that it has just written",
+        translated_after(lambda source: source[:-1]): "expected [",
+        state_as_context: "expected [",
+        lambda parts, source, longest: None: "expected a list of tokens, got None",
+        lambda parts, source, longest: decoded()(
+            parts, source[None], longest
+        ): "your function raised",
+    },
     "last_states": {
         lambda states, lengths: states[:, -1]: "end of the padding",
         lambda states, lengths: states[torch.arange(5), lengths.clamp(max=6)]: "one too late",

@@ -15,7 +15,7 @@ const count = (value) => value.toLocaleString("en-GB");
 
 /** The recorded run with these settings, or undefined. */
 const find = (runs, wanted) => runs.find((run) =>
-  ["model", "d_hidden", "steps", "lr"].every((key) => run[key] === wanted[key]));
+  ["d_hidden", "steps", "lr"].every((key) => run[key] === wanted[key]));
 
 /** Per length, the least, the mean and the largest share over a run's seeds. */
 function shares(run, lengths) {
@@ -56,8 +56,6 @@ export default {
       w.state({ length: ui.integer(0, lengths.length - 1), example: ui.integer(0, most - 1) });
       const percent = (share) => `${Math.round(100 * share)} %`;
 
-      const which = controls.choice(w, "model", { label: "What the decoder gets",
-        options: [["last state only", "the last state"], ["attention", "all states, by attention"]] });
       const dimension = controls.slider(w, "d_hidden", { label: "State dimension" });
       const steps = controls.slider(w, "steps", { label: "Training steps", format: count });
       const rate = controls.slider(w, "lr", { label: "Learning rate" });
@@ -123,8 +121,7 @@ export default {
           run: find(runs, { ...state, [state.along]: value }) })).filter((one) => one.run);
         const others = family.filter(({ value }) => value !== state[state.along]);
         const line = (one) => shares(one, lengths).map(({ mean }, i) => [i, mean]);
-        const label = `${state.model}, ${Object.entries(AXES)
-          .map(([key, axis]) => axis.text(state[key])).join(", ")}`;
+        const label = Object.entries(AXES).map(([key, axis]) => axis.text(state[key])).join(", ");
         const found = run ? shares(run, lengths) : [];
         curve.update(run ? [{ name: label, points: line(run),
           spread: run.right.length > 1 ? found.map(({ low, high }, i) => [i, low, high]) : [] }] : [], {
@@ -155,7 +152,6 @@ export default {
       });
 
       w.add(
-        which.element,
         ui.row(dimension.element, steps.element, rate.element),
         curve.element,
         absent,

@@ -6,12 +6,10 @@ from typing import Any
 from traitlets import Enum
 
 from chapters.seq2seq.edits import edits
-from measure.records import read_results
+from chapters.seq2seq.recorded_runs import recorded
 from widgets import domain
 from widgets.base import BookWidget, static_table
 
-RECORD = "bottleneck"  # the name of the recorded measurement
-MODELS = ("last state only", "attention")
 AXES = ("d_hidden", "steps", "lr")
 MARKS = {"right": "", "wrong": "~", "missing": "^"}  # before a word that a model wrote, or left out
 
@@ -23,16 +21,15 @@ class BottleneckRuns(BookWidget):
     the reader sees what this run wrote for a sentence of the chosen length, and whether it still
     knows the same items, amounts or dates, when more items follow them.
 
-    Args: record, what `experiments/bottleneck.py` has recorded; model, one of `MODELS`;
-        d_hidden, steps and lr, each one that is recorded; along, the setting in which the pale
-        curves differ, one of `AXES`; length, the class of lengths, and example, the sentence of
-        this class, both counted from 0.
+    Args: record, what `experiments/bottleneck.py` has recorded of one model; d_hidden, steps and
+        lr, each one that is recorded; along, the setting in which the pale curves differ, one of
+        `AXES`; length, the class of lengths, and example, the sentence of this class, both counted
+        from 0.
     Errors: ValueError for a start that the controls cannot reach, or for a record of other form.
     Source: figure 2 of Bahdanau et al. 2015, over the settings that it left out.
     """
 
     _module = "bottleneck_runs"
-    model = Enum(MODELS, "last state only")
     d_hidden = domain.OneOf(lambda widget: widget.dimensions, 128)
     steps = domain.OneOf(lambda widget: widget.counts, 1250)
     lr = domain.OneOf(lambda widget: widget.rates, 2e-3)
@@ -74,21 +71,19 @@ class BottleneckRuns(BookWidget):
     @classmethod
     def recorded(cls, **start: Any) -> "BottleneckRuns":
         """The widget over the runs that the book has recorded."""
-        return cls(read_results(RECORD), **start)
+        return cls(recorded(), **start)
 
     def limits(self) -> Iterator[tuple[str, int]]:
         yield "length", len(self.lengths) - 1
         yield "example", max(map(len, self.sentences)) - 1
 
-    def shares(self, model: str, d_hidden: int, steps: int, lr: float) -> list[list[float]] | None:
+    def shares(self, d_hidden: int, steps: int, lr: float) -> list[list[float]] | None:
         """For each seed, the fraction of sentences translated exactly in each class of lengths.
 
         None for a run that is not recorded.
         """
         for run in self.runs:
-            if (run["model"], run["d_hidden"], run["steps"], run["lr"]) == (
-                *(model, d_hidden, steps, lr),
-            ):
+            if (run["d_hidden"], run["steps"], run["lr"]) == (d_hidden, steps, lr):
                 counts = [one["count"] for one in self.lengths]
                 return [
                     [right / count for right, count in zip(row, counts, strict=True)]
@@ -105,26 +100,25 @@ class BottleneckRuns(BookWidget):
         header = ("run", *(one["label"] for one in self.lengths))
         last: dict[tuple, dict[str, Any]] = {}
         for run in self.runs:
-            last[run["model"], run["d_hidden"], run["lr"]] = run  # the later steps come later
+            last[run["d_hidden"], run["lr"]] = run  # the later steps come later
         rows = []
-        for (model, d_hidden, lr), run in last.items():
-            shares = self.shares(model, d_hidden, run["steps"], lr) or []
+        for (d_hidden, lr), run in last.items():
+            shares = self.shares(d_hidden, run["steps"], lr) or []
             means = [sum(column) / len(column) for column in zip(*shares, strict=True)]
-            name = f"{model}, dimension {d_hidden}, {run['steps']:,} steps at {lr:g}"
+            name = f"dimension {d_hidden}, {run['steps']:,} steps at {lr:g}"
             rows.append((name, *(f"{100 * mean:.0f} %" for mean in means)))
         caption = "Sentences translated exactly, by tokens in the source; mean over seeds"
         return static_table(caption, header, rows)
 
 
 def _points(recorded: Sequence[Mapping[str, Any]], sentences: list) -> Iterator[dict[str, Any]]:
-    """One entry for each model, dimension, number of steps and rate; its seeds side by side."""
+    """One entry for each dimension, number of steps and rate; its seeds side by side."""
     found: dict[tuple, dict[str, Any]] = {}
     for run in recorded:
         for point in run["checkpoints"]:
-            key = (run["model"], run["d_hidden"], point["step"], run["lr"])
-            names = ("model", "d_hidden", "steps", "lr")
+            key = (run["d_hidden"], point["step"], run["lr"])
             entry = found.setdefault(
-                key, dict(zip(names, key, strict=True)) | {"right": [], "items": [], "written": []}
+                key, dict(zip(AXES, key, strict=True)) | {"right": [], "items": [], "written": []}
             )
             entry["right"].append([row[0] for row in point["bins"]])
             entry["items"].append([row[1] for row in point["probes"]])  # whole, standing first
@@ -133,7 +127,7 @@ def _points(recorded: Sequence[Mapping[str, Any]], sentences: list) -> Iterator[
                     [_marked(said.split(), pair[1]) for said, pair in zip(*both, strict=True)]
                     for both in zip(point["examples"], sentences, strict=True)
                 ]
-    for key in sorted(found, key=lambda key: (MODELS.index(key[0]), *key[1:])):
+    for key in sorted(found):
         yield found[key]
 
 

@@ -1,14 +1,16 @@
 """Properties of recurrent parts: for the exercises of the chapter on sequence to sequence."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from checks.framework import (
     Steps,
     check,
     close,
+    expect,
     expect_pair,
     expect_tensor,
     normal,
@@ -18,6 +20,97 @@ from checks.framework import (
 )
 from checks.sequences import LENGTHS
 from lib.data import BOS, EOS, PAD
+
+LONGEST = 9  # tokens that a translation of `check_translate` may have
+
+
+class Parts(nn.Module):
+    """The layers of a translator for one sentence, with random parameters, large ones.
+
+    Large, so that each translation depends on everything that is read.
+    """
+
+    def __init__(self, seed: int, d_embed: int = 3, d_hidden: int = 5):
+        super().__init__()
+        self.d_hidden = d_hidden
+        self.embed_x = nn.Embedding(11, d_embed)
+        self.embed_y = nn.Embedding(7, d_embed)
+        self.f = nn.GRUCell(d_embed, d_hidden)
+        self.g = nn.GRUCell(d_embed + d_hidden, d_hidden)
+        self.output = nn.Linear(d_hidden, 7)
+        for number, parameter in enumerate(self.parameters()):
+            parameter.data = 2.0 * normal(*parameter.shape, seed=100 * seed + number).float()
+
+
+def written(
+    parts: Parts,
+    source: Tensor,
+    *,
+    backwards: bool = False,
+    forgets: bool = False,
+    from_zero: bool = False,
+    always_first: bool = False,
+    first: int = BOS,
+    goes_on: bool = False,
+) -> list[int]:
+    """What a translator writes, and what one with a usual mistake would."""
+    zero = h = torch.zeros(parts.d_hidden)
+    for x in parts.embed_x(source.flip(0) if backwards else source):
+        h = parts.f(x, zero if forgets else h)
+    context, s = h, zero if from_zero else h
+    read = first
+    tokens: list[int] = []
+    while len(tokens) < LONGEST and (goes_on or EOS not in tokens):
+        s = parts.g(torch.cat([parts.embed_y(torch.tensor(read)), context]), s)
+        tokens.append(int(parts.output(s).argmax()))
+        read = first if always_first else tokens[-1]
+    return tokens
+
+
+@check("translator")
+@torch.no_grad()
+def check_translate(translate: Callable[[Any, Tensor, int], Any]) -> Steps:
+    """Check translate(parts, source, longest), greedy decoding of one sentence.
+
+    Shapes: source (source_time,), EOS included; returns a list of at most `longest` tokens.
+    """
+    pairs = []
+    for seed in range(12):
+        draw = torch.Generator().manual_seed(seed)
+        words = torch.randint(EOS + 1, 11, (seed % 5 + 1,), generator=draw)
+        pairs.append((Parts(seed), torch.cat([words, torch.tensor([EOS])])))
+    right = [written(*pair) for pair in pairs]
+    got = []
+    for parts, source in pairs:
+        tokens = translate(parts, source, LONGEST)
+        tokens = tokens.tolist() if isinstance(tokens, Tensor) else tokens
+        got.append([int(token) for token in expect(tokens, list, "a list of tokens")])
+
+    def same_as(**mistake: Any) -> bool:
+        return got == [written(*pair, **mistake) for pair in pairs]
+
+    yield {
+        "BOS is only read: it is no word of the translation": got
+        == [[BOS, *tokens][: len(one)] for one, tokens in zip(got, right, strict=True)]
+        and all(got),
+        "nothing may be written after EOS": same_as(goes_on=True),
+        "EOS was written, so it belongs into the list": got
+        == [[token for token in tokens if token != EOS] for tokens in right],
+        f"with longest = {LONGEST}, {max(map(len, got))} tokens were written": max(map(len, got))
+        > LONGEST,
+        "each step of the encoder must read the state of the step before": same_as(forgets=True),
+        "the source was read backwards": same_as(backwards=True),
+    }
+    yield {
+        "the decoder's first state is the context, not zero": same_as(from_zero=True),
+        "the first word that the decoder reads is BOS": any(
+            same_as(first=token) for token in range(7) if token != BOS
+        ),
+        "the decoder must read the word that it has just written": same_as(always_first=True),
+    }
+    at = next((i for i, pair in enumerate(zip(got, right, strict=True)) if pair[0] != pair[1]), 0)
+    yield {f"expected {right[at]} for sentence {at}, got {got[at]}": got != right}
+    yield from ("the same words as the chapter's translator", "it stops at EOS", "or at `longest`")
 
 
 @check("last states")

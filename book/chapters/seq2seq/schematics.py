@@ -1,5 +1,6 @@
 """The schematics of the chapter: words, a recurrent network, encoder and decoder, their loop."""
 
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 
@@ -8,6 +9,18 @@ from drawing.schematic import Part, Schematic
 SOURCE = ("sixteen", "swedish", "kronor", "<eos>")
 TARGET = ("seize", "couronnes", "suédoises", "<eos>")
 WRONG = ("pesos", "chiliens")  # what the model writes from its second step on
+
+
+def french_words() -> Iterator[tuple[float, int, str]]:
+    """Where the words of the French sentence stand side by side: middle, extent and word."""
+    x = 8.0
+    for word, width in zip(
+        ("il", "y", "a", "quatre", "vingt", "sept", "secondes"),
+        (30, 26, 26, 62, 54, 48, 82),
+        strict=True,
+    ):
+        yield x + width / 2, width, word
+        x += width + 9
 
 
 def words() -> Schematic:
@@ -22,18 +35,59 @@ def words() -> Schematic:
     english = s.row(
         s.token, ("eighty", "seven", "seconds", "ago"), at=(200, 34), step=90, kind="source"
     )
-    french: list[Part] = []
-    x = 8.0
-    for word, width in zip(
-        ("il", "y", "a", "quatre", "vingt", "sept", "secondes"),
-        (30, 26, 26, 62, 54, 48, 82),
-        strict=True,
-    ):
-        french.append(s.token(word, at=(x + width / 2, 118), width=width, kind="target"))
-        x += width + 9
+    french = [
+        s.token(word, at=(x, 118), width=width, kind="target") for x, width, word in french_words()
+    ]
     for one, others in enumerate(((3, 4), (5,), (6,), (0, 1, 2))):
         for other in others:
             s.line([english[one].bottom, french[other].top])
+    return s
+
+
+def overview() -> Schematic:
+    """The whole way of a sentence: states, one vector, another sentence; c carries its shape."""
+    s = Schematic(
+        400,
+        300,
+        alt="Four English words, eighty seven seconds ago, stand above the four states of the "
+        "encoder. Each state is made from the one before it and the word above it. From the last "
+        "one, an arrow leads to one vector, c. The decoder reads it and writes seven French words, "
+        "il y a quatre vingt sept secondes.",
+    )
+    english = s.row(
+        s.token, ("eighty", "seven", "seconds", "ago"), at=(232, 26), step=86, kind="source"
+    )
+    s.text("encoder:\none state\nper word", at=(8, 84), align="start", strong=True)
+    states = [
+        s.vector(at=(word.x, 88), kind="source", cells=4, upright=True, name=f"h{i}")
+        for i, word in enumerate(english, start=1)
+    ]
+    for word, state in zip(english, states, strict=True):
+        s.arrow(word, state, kind="source")
+    for one, other in pairwise(states):
+        s.arrow(one, other)
+    c = s.vector(
+        "$c$",
+        at=(224, 162),
+        kind="source",
+        cells=4,
+        side="left",
+        shape=("d_{hidden}",),
+        shape_side="right",
+    )
+    s.text("one vector", at=(8, 162), align="start", strong=True)
+    down = [(states[-1].x, 134), (c.x, 134)]
+    s.arrow(states[-1].bottom, c.top, through=down, kind="source")
+    s.text("decoder: writes", at=(8, 214), align="start", strong=True)
+    writer = s.layer("word by word", at=(224, 214), width=130, height=32)
+    s.arrow(c, writer, kind="source")
+    french = [
+        s.token(word, at=(x, 276), width=width, kind="target") for x, width, word in french_words()
+    ]
+    for word in french:
+        s.arrow((word.x, 240), word, kind="target")
+    s.line([(french[0].x, 240), (french[-1].x, 240)], kind="target")
+    s.line([writer.bottom, (writer.x, 240)], kind="target")
     return s
 
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from chapters.attention_seq2seq.interventions import WithMask
+from chapters.attention_seq2seq.interventions import WithFirstState, WithMask, WithStates
 from lib.data import Pair, endless, make_batch
 from lib.decoding import greedy, translate
 from lib.metrics import exact_match
@@ -42,6 +42,9 @@ ABOUT = {
     "noun": "the same on the state at pesos",
     "mexican": "share translated exactly with mexican in the place of colombian",
     "hidden": "share translated exactly with the state at colombian hidden from the decoder",
+    "exchanged": "share in whose translation colombiens becomes mexicains, all else as it should "
+    "be, when the decoder gets some states of the sentence with mexican: the one at the noun; s_0; "
+    "all behind the adjective but the one at the noun, s_0 included",
     "unmasked": "share of the first 250 held-out sentences translated exactly without the mask: "
     "each alone; all in one batch; all in one batch with 20 more positions of padding",
     "seconds": "of the processor, training alone",
@@ -107,6 +110,31 @@ def swapped(pair: Pair, words: dict[str, str]) -> Pair:
     return Pair(*(tuple(words.get(word, word) for word in side) for side in pair))
 
 
+def exchanged(model: AttentionSeq2Seq, pairs: Sequence[Pair], sets: Sets) -> dict[str, float]:
+    """For some of the decoder's states taken from the sentence with mexican: is it mexicains now?
+
+    Args: pairs, sources with colombian and the translations of those with mexican.
+    """
+    adjective, another = sets.vocabularies[0].encode(["colombian", "mexican"])
+
+    def other(source: Tensor) -> Tensor:
+        return source.where(source != adjective, another)
+
+    def noun(source: Tensor) -> Tensor:
+        return (source == adjective).roll(1, dims=1)
+
+    def others(source: Tensor) -> Tensor:
+        read = (source == adjective).cumsum(1) > 0
+        return read & (source != adjective) & ~noun(source)
+
+    mixed = {
+        "noun": WithStates(model, other, noun),
+        "s_0": WithFirstState(model, other),
+        "others": WithStates(model, other, others),
+    }
+    return {name: share(one, pairs, sets) for name, one in mixed.items()}
+
+
 @torch.no_grad()
 def maps_and_masks(model: AttentionSeq2Seq, sets: Sets) -> dict[str, Any]:
     """What chapter 2 says of maps, hidden states and forgotten masks."""
@@ -115,6 +143,7 @@ def maps_and_masks(model: AttentionSeq2Seq, sets: Sets) -> dict[str, Any]:
     mexican = [swapped(p, {"colombian": "mexican", "colombiens": "mexicains"}) for p in pesos]
     adjective = sets.vocabularies[0].encode(["colombian"])[0]
     hidden = WithMask(model, lambda mask, source: mask & (source != adjective))
+    as_mexican = [Pair(p.source, m.target) for p, m in zip(pesos, mexican, strict=True)]
     unmasked = WithMask(model, lambda mask, source: None)
     few = sets.test[:250]
     batch = make_batch(few, *sets.vocabularies)
@@ -138,7 +167,7 @@ def maps_and_masks(model: AttentionSeq2Seq, sets: Sets) -> dict[str, Any]:
         key: [round(v, 4) for v in value] if isinstance(value, list) else round(value, 4)
         for key, value in found.items()
     }
-    return {"sentences": counts} | rounded
+    return {"sentences": counts} | rounded | {"exchanged": exchanged(model, as_mexican, sets)}
 
 
 def evaluate(model: AttentionSeq2Seq, sets: Sets) -> dict[str, Any]:

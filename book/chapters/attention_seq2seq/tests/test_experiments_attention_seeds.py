@@ -5,10 +5,11 @@ import torch
 from chapters.attention_seq2seq.captioning import COLUMNS, ROWS, on_right_digit
 from chapters.attention_seq2seq.experiments import attention_seeds, captioner_seeds
 from chapters.attention_seq2seq.experiments.attention_seeds import BothWays, look_at
-from chapters.attention_seq2seq.interventions import WithMask
+from chapters.attention_seq2seq.experiments.contexts import MeanSeq2Seq
+from chapters.attention_seq2seq.interventions import WithFirstState, WithMask
 from chapters.attention_seq2seq.pictures import digit_images, make_strips
 from checks.sequences import check_sequence_model
-from lib.data import Pair, Vocabulary
+from lib.data import Pair, Vocabulary, make_batch
 from lib.seq2seq import AttentionSeq2Seq, real_positions
 from tasks.lists import Sets
 
@@ -63,3 +64,37 @@ def test_swapped_changes_both_sides():
     pair = Pair(("colombian", "pesos"), ("pesos", "colombiens"))
     words = {"colombian": "mexican", "colombiens": "mexicains"}
     assert attention_seeds.swapped(pair, words) == (("mexican", "pesos"), ("pesos", "mexicains"))
+
+
+def test_the_states_that_are_exchanged_are_those_that_the_record_names(monkeypatch):
+    words = ("six", "colombian", "pesos", "and", "mexican")
+    sets = object.__new__(Sets)  # of its sentences none is asked for
+    sets.vocabularies = [Vocabulary.from_sentences([words])]
+    source = make_batch([Pair(words, words)], *sets.vocabularies * 2).source
+    asked = []
+    monkeypatch.setattr(attention_seeds, "share", lambda model, *_: asked.append(model) or 0.5)
+    model = AttentionSeq2Seq(len(sets.vocabularies[0]), 5, 3, 7)
+    names = attention_seeds.exchanged(model, [], sets)
+    mixed = dict(zip(names, asked, strict=True))
+    assert mixed["noun"].taken(source).tolist() == [[False, False, True, False, False, False]]
+    assert mixed["others"].taken(source).tolist() == [[False, False, False, True, True, True]]
+    assert isinstance(mixed["s_0"], WithFirstState)
+    mexican = sets.vocabularies[0].encode(["mexican"])[0]
+    for one in mixed.values():
+        assert (one.other(source) != source).tolist() == [[False, True] + [False] * 4]
+        assert one.other(source)[0, 1] == mexican
+
+
+def test_the_plain_mean_is_attention_with_equal_weights():
+    check_sequence_model(MeanSeq2Seq(31, 29, 5, 14), 31, 29)
+    torch.manual_seed(0)
+    model, attended = MeanSeq2Seq(31, 29, 5, 14), AttentionSeq2Seq(31, 29, 5, 14)
+    attended.encoder = model.encoder
+    attended.decoder.attention.score.weight.data.zero_()
+    lengths = torch.tensor([5, 3])
+    source = torch.randint(4, 31, (2, 5)).masked_fill(~real_positions(lengths, 5), 0)
+    start, its = model.start(source, lengths), attended.start(source, lengths)
+    context, weights = attended.decoder.attention(its.s, its.keys, its.mask)
+    assert torch.allclose(weights[1], torch.tensor([1 / 3, 1 / 3, 1 / 3, 0, 0]))
+    assert torch.allclose(start.context, context, atol=1e-6)
+    assert torch.equal(start.s, its.s)

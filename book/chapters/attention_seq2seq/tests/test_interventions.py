@@ -2,7 +2,7 @@
 
 import torch
 
-from chapters.attention_seq2seq.interventions import WithMask, WithStates
+from chapters.attention_seq2seq.interventions import WithFirstState, WithMask, WithStates
 from lib.seq2seq import AttentionSeq2Seq
 
 SOURCE = torch.tensor([[5, 6, 7], [8, 9, 0]])
@@ -70,3 +70,15 @@ def test_without_a_position_taken_nothing_changes():
     none = WithStates(model, lambda source: source + 1, lambda source: source < 0)
     for one, same in zip(none.start(SOURCE, LENGTHS), model.start(SOURCE, LENGTHS), strict=True):
         assert torch.equal(one, same)
+
+
+def test_only_the_first_state_is_of_the_other_source():
+    model = small_model()
+    own, other = (model.start(source, LENGTHS) for source in (SOURCE, SOURCE + 1))
+    mixed = WithFirstState(model, lambda source: source + 1)
+    state = mixed.start(SOURCE, LENGTHS)
+    assert torch.equal(state.s, other.s)
+    assert not torch.equal(state.s, own.s)
+    for name in ("keys", "projected", "mask"):
+        assert torch.equal(getattr(state, name), getattr(own, name))
+    assert not torch.equal(mixed.step(TOKEN, state)[0], model.step(TOKEN, own)[0])

@@ -6,7 +6,13 @@ import torch
 from chapters.attention_seq2seq.captioning import COLUMNS, D_GRID, ROWS, Captioner, DigitNet
 from chapters.attention_seq2seq.experiments.attention_seeds import BothWays
 from chapters.attention_seq2seq.pictures import digit_images, make_strips
-from chapters.attention_seq2seq.schematics import INVENTED, one_step, picture_as_keys
+from chapters.attention_seq2seq.schematics import (
+    INVENTED,
+    LOOKING,
+    looking_back,
+    one_step,
+    picture_as_keys,
+)
 from lib.seq2seq import AttentionDecoder, AttentionSeq2Seq
 from tests.helpers import assert_shapes, normal
 
@@ -22,8 +28,16 @@ def test_one_step_shows_the_shapes_of_the_decoder():
     assert_shapes(one_step(), tensors, {"d_{key}": 7, "d_{hidden}": 5})
 
 
-def test_every_row_of_the_map_sums_to_one():
+def test_looking_back_shows_the_shape_of_the_context():
+    decoder = AttentionDecoder(vocab=11, d_embed=2, d_hidden=5, d_key=7)
+    context, weights = decoder.attention(normal(1, 5).float(), normal(1, 4, 7).float())
+    assert len(LOOKING) == weights.shape[1]
+    assert_shapes(looking_back(), {"c": context[0]}, {"d_{key}": 7})
+
+
+def test_every_row_of_invented_weights_sums_to_one():
     torch.testing.assert_close(torch.tensor(INVENTED).sum(1), torch.ones(3))
+    torch.testing.assert_close(sum(LOOKING), 1.0)
 
 
 @pytest.mark.parametrize(("encoder", "reads_it"), [(AttentionSeq2Seq, False), (BothWays, True)])

@@ -4,10 +4,10 @@ from chapters.seq2seq.bottleneck_runs import BottleneckRuns
 
 
 def recorded_runs() -> dict:
-    """Four settings, one of them with two seeds; two lengths; one setting without translations."""
+    """Three settings, one of them with two seeds; two lengths; one setting without translations."""
 
-    def run(model: str, d_hidden: int, seed: int, *points: dict) -> dict:
-        settings = {"model": model, "d_hidden": d_hidden, "lr": 2e-3, "seed": seed}
+    def run(d_hidden: int, seed: int, *points: dict) -> dict:
+        settings = {"d_hidden": d_hidden, "lr": 2e-3, "seed": seed}
         return settings | {"checkpoints": list(points)}
 
     def point(step: int, right: list[int], examples: list | None = None) -> dict:
@@ -15,7 +15,7 @@ def recorded_runs() -> dict:
         found = {"step": step, "bins": [[n, 9, 8, 7, 8] for n in right], "probes": probes}
         return found | ({"examples": examples} if examples else {})
 
-    right = [["deux euros", "six <b>"], ["il y a deux jours"]]
+    right = [["deux euros", "six <b>"], ["il a a deux jours"]]
     return {
         "sets": {
             "edges": [1, 3, 6],
@@ -29,14 +29,13 @@ def recorded_runs() -> dict:
             ],
         },
         "runs": [
-            run("last state only", 32, 1, point(300, [0, 0])),
+            run(32, 1, point(300, [0, 0])),
             run(
-                *("last state only", 128, 0),
+                *(128, 0),
                 point(300, [2, 2], [["dix euros", "six <b>"], ["deux jours"]]),
                 point(1250, [4, 4], right),
             ),
-            run("last state only", 128, 1, point(300, [4, 0])),
-            run("attention", 128, 0, point(300, [4, 8], [right[0], ["il a a deux jours"]])),
+            run(128, 1, point(300, [4, 0])),
         ],
     }
 

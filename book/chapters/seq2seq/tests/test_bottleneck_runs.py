@@ -5,30 +5,25 @@ import re
 import pytest
 
 from chapters.seq2seq.bottleneck_runs import BottleneckRuns
+from chapters.seq2seq.recorded_runs import recorded
 from chapters.seq2seq.tests.samples import recorded_runs
-from measure.records import read_results
 
 
 def test_seeds_of_a_run_stand_side_by_side():
     widget = BottleneckRuns(recorded_runs())
-    assert [(r["model"], r["d_hidden"], r["steps"]) for r in widget.runs] == [
-        ("last state only", 32, 300),
-        ("last state only", 128, 300),
-        ("last state only", 128, 1250),
-        ("attention", 128, 300),
+    assert [(r["d_hidden"], r["steps"]) for r in widget.runs] == [
+        (32, 300),
+        (128, 300),
+        (128, 1250),
     ]
-    assert widget.shares("last state only", 128, 300, 2e-3) == [[0.5, 0.25], [1.0, 0.0]]
-    assert widget.shares("attention", 64, 300, 2e-3) is None
+    assert widget.shares(128, 300, 2e-3) == [[0.5, 0.25], [1.0, 0.0]]
+    assert widget.shares(64, 300, 2e-3) is None
 
 
 def test_items_of_each_seed_are_those_wholly_right_standing_first():
     widget = BottleneckRuns(recorded_runs())
     assert widget.items == {"count": 5, "trained": 2}
-    [run] = [
-        r
-        for r in widget.runs
-        if (r["d_hidden"], r["steps"], r["model"]) == (128, 300, "last state only")
-    ]
+    [run] = [r for r in widget.runs if (r["d_hidden"], r["steps"]) == (128, 300)]
     assert run["items"] == [[5, 2, 1], [5, 4, 1]]
 
 
@@ -43,7 +38,7 @@ def test_translations_are_stored_with_their_errors_marked():
     widget = BottleneckRuns(recorded_runs())
     written = [run["written"] for run in widget.runs if run["d_hidden"] == 128]
     assert written[0] == [["~dix euros", ""], ["^il ^y ^a deux jours"]]
-    assert written[2] == [["", ""], ["il ~a a deux jours"]]
+    assert written[1] == [["", ""], ["il ~a a deux jours"]]
 
 
 def test_a_run_without_recorded_translations_has_none():
@@ -54,7 +49,6 @@ def test_a_run_without_recorded_translations_has_none():
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        ({"model": "both"}, "model: expected one of last state only, attention, got 'both'"),
         ({"d_hidden": 100}, "d_hidden: expected one of 32, 128, got 100"),
         ({"steps": 1}, "steps: expected one of 300, 1250, got 1"),
         ({"lr": 0.5}, "lr: expected one of 0.002, got 0.5"),
@@ -83,19 +77,17 @@ def test_static_table_gives_the_last_step_of_each_run():
     text = BottleneckRuns(recorded_runs()).static_html()
     rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', text)
     assert [(name, re.findall("<td>(.*?)</td>", cells)) for name, cells in rows] == [
-        ("last state only, dimension 32, 300 steps at 0.002", ["0 %", "0 %"]),
-        ("last state only, dimension 128, 1,250 steps at 0.002", ["100 %", "50 %"]),
-        ("attention, dimension 128, 300 steps at 0.002", ["100 %", "100 %"]),
+        ("dimension 32, 300 steps at 0.002", ["0 %", "0 %"]),
+        ("dimension 128, 1,250 steps at 0.002", ["100 %", "50 %"]),
     ]
 
 
 def test_recorded_runs_of_the_book_fit_a_page():
     widget = BottleneckRuns.recorded()
     assert len(widget.data_json().encode()) < 120_000
-    recorded = read_results("bottleneck")
     assert sum(len(run["right"]) for run in widget.runs) == sum(
-        len(run["checkpoints"]) for run in recorded["runs"]
+        len(run["checkpoints"]) for run in recorded()["runs"]
     )
-    start = widget.shares("last state only", 128, 1250, 2e-3)
+    start = widget.shares(128, 1250, 2e-3)
     assert start, "the run of the chapter"
     assert [one["trained"] for one in widget.lengths] == [True] * 6 + [False] * 2

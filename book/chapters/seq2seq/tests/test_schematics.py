@@ -2,7 +2,7 @@
 
 import torch
 
-from chapters.seq2seq.schematics import SOURCE, TARGET, encoder_decoder, unrolled
+from chapters.seq2seq.schematics import SOURCE, TARGET, encoder_decoder, overview, unrolled
 from lib.seq2seq import Seq2Seq
 from tests.helpers import assert_shapes
 
@@ -24,4 +24,5 @@ def test_encoder_decoder_shows_the_context_and_a_sentence_of_the_data():
     model = Seq2Seq(11, 13, d_embed=3, d_hidden=5)
     state = model.start(torch.tensor([[4, 5, 6, 2]]), torch.tensor([len(SOURCE)]))
     assert len(TARGET) == 4
-    assert_shapes(encoder_decoder(), {"c": state.context[0]}, {"d_{hidden}": SIZES["d_{hidden}"]})
+    for draw in (encoder_decoder, overview):
+        assert_shapes(draw(), {"c": state.context[0]}, {"d_{hidden}": SIZES["d_{hidden}"]})

@@ -87,7 +87,7 @@ def test_a_setting_that_was_not_run_is_said(page):
     page.get_by_role("slider", name="Training steps").press("End")
     page.get_by_role("slider", name="State dimension").press("Home")
     expect(page.locator(".br-absent")).to_have_text(
-        "No run is recorded for last state only, dimension 32, 1,250 steps, rate 0.002. "
+        "No run is recorded for dimension 32, 1,250 steps, rate 0.002. "
         "Choose other steps or another rate."
     )
     expect(page.locator(".bw-lines .bw-series")).to_have_count(0)
@@ -95,10 +95,3 @@ def test_a_setting_that_was_not_run_is_said(page):
     expect(page.locator(".br-verdict")).to_have_text("Its translations are not recorded.")
     page.get_by_role("slider", name="State dimension").press("End")
     expect(page.locator(".br-absent")).to_be_hidden()
-
-
-def test_attention_is_another_family(page):
-    page.get_by_role("radio", name="all states, by attention").check(force=True)
-    assert heights(page, ".bw-lines .bw-series-1 .bw-line") == pytest.approx([1.0, 1.0])
-    expect(page.locator(".bw-pale")).to_have_count(0)
-    expect(page.locator(".bw-spread")).to_have_count(0)
