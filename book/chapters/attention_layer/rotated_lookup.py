@@ -88,7 +88,7 @@ def by_rate(
     found: dict[float, list[float]] = {}
     for run in record["runs"]:
         if (run["d_k"], run["variant"]) == (d_k, variant):
-            found.setdefault(run["rate"], []).append(run[what])
+            found.setdefault(run["rate"], []).append(float(run[what]))
     return {rate: sorted(each) for rate, each in sorted(found.items())}
 
 
