@@ -1,6 +1,7 @@
 """A task for one attention layer: find the key that a hidden rotation turned into the query."""
 
 import math
+from statistics import median
 from typing import Any, Literal, get_args
 
 import torch
@@ -11,7 +12,8 @@ from lib.attention import scaled_dot_product_attention
 
 BATCH, N_KEYS, D_V = 64, 16, 8
 EQUAL_WEIGHTS = 1 - 1 / N_KEYS  # the squared error of a layer that knows nothing
-DIMENSIONS = (16, 64, 256)
+DIMENSIONS = (16, 32, 64, 128, 256)
+SOLVED = 0.1  # the squared error below which the layer finds nearly every value
 Variant = Literal["scaled", "raw", "raw, small start"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
@@ -31,13 +33,19 @@ def rotated_lookup_batch(
 
 
 def train_rotated_lookup(
-    d_k: int, variant: Variant, seed: int, lr: float = 1e-3, steps: int = 250
+    d_k: int,
+    variant: Variant,
+    seed: int,
+    lr: float = 1e-3,
+    steps: int = 250,
+    w_q_rate: float = 1.0,
 ) -> list[float]:
     """Train W_Q and W_K with Adam to undo the rotation; return the squared error at each step.
 
     Args: variant, what is done to the scores: "scaled" divides them by sqrt(d_k), "raw" does not,
         and "raw, small start" does not either, but starts W_Q smaller by sqrt(d_k), so that the
-        layer computes the same as the scaled one before the first step.
+        layer computes the same as the scaled one before the first step. w_q_rate, what the
+        learning rate of W_Q is multiplied by.
     """
     generator = torch.Generator().manual_seed(seed)
     rotation = torch.linalg.qr(torch.randn(d_k, d_k, generator=generator))[0]
@@ -45,7 +53,8 @@ def train_rotated_lookup(
     if variant == "raw, small start":
         start[0] /= math.sqrt(d_k)
     w_q, w_k = (w.clone().requires_grad_() for w in start)  # the others keep the variance at 1
-    optimiser = torch.optim.Adam([w_q, w_k], lr=lr)
+    groups = [{"params": [w_q], "lr": w_q_rate * lr}, {"params": [w_k]}]
+    optimiser = torch.optim.Adam(groups, lr=lr)
     undo = 1 if variant == "scaled" else math.sqrt(d_k)  # the library always divides
     losses = []
     for _ in range(steps):
@@ -59,13 +68,33 @@ def train_rotated_lookup(
     return losses
 
 
-def ends(record: dict[str, Any], d_k: int, variant: Variant) -> dict[float, list[float]]:
-    """The errors at the end of recorded runs: by learning rate, those of all seeds, sorted.
+def updates_until_solved(losses: list[float], window: int = 5) -> int:
+    """After how many updates the error, a mean of five steps, stays below `SOLVED`; all, if never."""
+    means = [sum(losses[i : i + window]) / window for i in range(len(losses) - window + 1)]
+    above = [i for i, mean in enumerate(means) if mean >= SOLVED]
+    if not above:
+        return 0
+    return len(losses) if above[-1] == len(means) - 1 else above[-1] + 1
 
-    Args: record, what `experiments/attention_scale.py` has written.
+
+def by_rate(
+    record: dict[str, Any], d_k: int, variant: Variant, what: Literal["end", "solved"] = "end"
+) -> dict[float, list[float]]:
+    """What recorded runs found, by learning rate: that of all seeds, sorted.
+
+    Args: record, what `experiments/attention_scale.py` has written; what, the error at the end, or
+        after how many updates the error stayed below `SOLVED`.
     """
     found: dict[float, list[float]] = {}
     for run in record["runs"]:
         if (run["d_k"], run["variant"]) == (d_k, variant):
-            found.setdefault(run["rate"], []).append(run["end"])
-    return {rate: sorted(errors) for rate, errors in sorted(found.items())}
+            found.setdefault(run["rate"], []).append(float(run[what]))
+    return {rate: sorted(each) for rate, each in sorted(found.items())}
+
+
+def best_rate(
+    record: dict[str, Any], d_k: int, variant: Variant, what: Literal["end", "solved"] = "end"
+) -> float:
+    """The learning rate with the lowest median."""
+    found = by_rate(record, d_k, variant, what)
+    return min(found, key=lambda rate: median(found[rate]))

@@ -5,28 +5,62 @@ from functools import partial
 from drawing.attention import CELL, attend, projected
 from drawing.schematic import Schematic
 
-QUERY, KEYS = (2, 1), ((1, 0), (-1, 2), (1, 1))  # of the example
+# The example of the text: what the query wants and the keys offer is a clue and something living;
+# the values speak for an animal and for sports equipment.
+WORDS = ("bat", "man", "cave")
+QUERY = (3, 0)
+KEYS = ((1, 1), (0, 1), (1, 0))
+VALUES = ((1, 1), (0, 0), (1, -1))
+OUTPUT = ("0.98", "0.00")
+OTHER_QUERY = (2, -1)  # wants a clue, but from nothing alive
 
 
 def one_query() -> Schematic:
-    """One query, three keys and three values; q, k_i, v_i and output carry their shapes."""
+    """One query, three words with a key and a value each, and the output, with their numbers."""
     s = Schematic(
         400,
-        410,
-        alt="One query q meets three keys. The dot product with each key gives a score; softmax "
-        "turns the three scores into three weights; each weight multiplies its value; the sum of "
-        "the weighted values is the output.",
+        448,
+        alt="A query q, (3, 0), asks which kind of bat this is. It meets the keys of the words "
+        "bat, (1, 1), man, (0, 1), and cave, (1, 0). The dot product with each key gives a score; "
+        "softmax turns the three scores into three weights; each weight multiplies the word's "
+        "value, (1, 1), (0, 0) and (1, −1); the sum is the output, (0.98, 0.00): an animal.",
     )
-    q = s.vector("$q$", at=(48, 36), kind="query", cells=2, shape=("d_k",))
-    softmax = s.softmax(at=(230, 184), width=270)
-    total = s.sum(at=(230, 326))
-    o = s.vector("output", at=(230, 374), kind="value", cells=2, side="right", shape=("d_v",))
-    for i, x in enumerate((120, 230, 340), start=1):
-        k = s.vector(f"$k_{i}$", at=(x - 54, 114), kind="key", cells=2, side="top", shape=("d_k",))
-        v = s.vector(
-            f"$v_{i}$", at=(x - 54, 260), kind="value", cells=2, side="top", shape=("d_v",)
+    q = s.vector("$q$", at=(50, 36), kind="query", values=QUERY, shape=("d_k",), shape_side="")
+    s.text("which kind of bat?", at=(92, 18), kind="query", align="start")
+    softmax = s.softmax(at=(234, 218), width=270)
+    total = s.sum(at=(234, 362))
+    o = s.vector(
+        "output",
+        at=(234, 418),
+        kind="value",
+        values=OUTPUT,
+        side="left",
+        shape=("d_v",),
+        shape_side="",
+    )
+    s.text("an animal", at=(o.right[0] + 12, o.y), kind="value", align="start")
+    columns = zip((124, 234, 344), WORDS, KEYS, VALUES, strict=True)
+    for i, (x, word, key, value) in enumerate(columns, start=1):
+        s.token(word, at=(x - 54, 84), kind="source")
+        k = s.vector(
+            f"$k_{i}$",
+            at=(x - 54, 148),
+            kind="key",
+            values=key,
+            side="top",
+            shape=("d_k",),
+            shape_side="",
         )
-        dot, times = s.dot(at=(x, 114)), s.product(at=(x, 260))
+        v = s.vector(
+            f"$v_{i}$",
+            at=(x - 54, 296),
+            kind="value",
+            values=value,
+            side="top",
+            shape=("d_v",),
+            shape_side="",
+        )
+        dot, times = s.dot(at=(x, 148)), s.product(at=(x, 296))
         s.arrow(q, dot, path="hv", kind="query")
         s.arrow(k, dot, kind="key")
         s.arrow(dot, softmax, f"$e_{i}$")
@@ -52,40 +86,43 @@ def q_k_v() -> Schematic:
     q = projected(s, "Q", "query", y, y=126, columns=4)
     k = projected(s, "K", "key", x, y=126, columns=4)
     v = projected(s, "V", "value", x, y=126, columns=5)
-    attend(s, q, k, v, shade=[[0.2, 0.7, 0.1], [0.5, 0.1, 0.4]])
+    attend(s, q, k, v, shade=[[0.49, 0.02, 0.49], [0.49, 0.49, 0.02]])
     return s
 
 
 def projections() -> Schematic:
-    """The example of the text in the plane: each key's projection on the line of the query."""
+    """Another query in the plane of the keys: each key's projection on the query's line."""
     s = Schematic(
         400,
         290,
-        alt="The query (2, 1) as an arrow from the origin, and a line through it. From the tip of "
-        "each key a dashed line drops at a right angle onto that line. The projection of (1, 1) is "
-        "1.34 long, that of (1, 0) is 0.89 long, and that of (-1, 2) is zero.",
+        alt="The plane of clue, to the right, and living, upwards. The query (2, −1) is an arrow "
+        "from the origin, with a line through it. From the tip of each key a dashed line drops at "
+        "a right angle onto that line. The key of cave, (1, 0), reaches 0.89 along the query, that "
+        "of bat, (1, 1), 0.45; that of man, (0, 1), lies on the other side, at −0.45.",
     )
-    plane = s.plane(origin=(150, 225), unit=92, x=(-1.3, 2.6), y=(-0.5, 2.3))
-    origin, tip = plane.at(0, 0), plane.at(*QUERY)
-    s.line([plane.at(-0.8, -0.4), plane.at(2.5, 1.25)], kind="soft", dashed=True)
+    plane = s.plane(origin=(120, 150), unit=100, x=(-0.8, 2.6), y=(-1.15, 1.35))
+    origin = plane.at(0, 0)
+    s.text("clue", at=plane.at(2.5, 0.15), kind="soft")
+    s.text("living", at=plane.at(-0.08, 1.27), kind="soft", align="end")
+    s.line([plane.at(-0.8, 0.4), plane.at(2.4, -1.2)], kind="soft", dashed=True)
     for x, y in KEYS:
         foot = plane.at(*projection(x, y))
         s.line([plane.at(x, y), foot], kind="key", dashed=True)
         s.arrow(origin, plane.at(x, y), kind="key", gap=0)
         s.point("", at=foot, kind="query")
-    s.arrow(origin, tip, kind="query", gap=0)
-    s.text("$q$ = (2, 1)", at=(tip[0] + 6, tip[1] + 22), kind="query")
-    s.text("$k_1$: score 2", at=plane.at(1.06, -0.2), kind="key", align="start")
-    s.text("$k_2$: score 0", at=plane.at(-0.92, 2.08), kind="key", align="start")
-    s.text("$k_3$: score 3", at=plane.at(0.9, 1.16), kind="key")
+    s.arrow(origin, plane.at(*OTHER_QUERY), kind="query", gap=0)
+    s.text("$q$ = (2, −1)", at=plane.at(1.3, -0.98), kind="query")
+    s.text("bat: score 1", at=plane.at(1.06, 1.05), kind="key", align="start")
+    s.text("man: score −1", at=plane.at(-0.1, 0.95), kind="key", align="end")
+    s.text("cave: score 2", at=plane.at(1.06, 0.14), kind="key", align="start")
     return s
 
 
 def projection(x: int, y: int) -> tuple[float, float]:
-    """The key (x, y) projected on the line of the query."""
-    a, b = QUERY
-    share = (x * a + y * b) / (a * a + b * b)
-    return share * a, share * b
+    """The key (x, y) projected on the line of the other query."""
+    a, b = OTHER_QUERY
+    along = (x * a + y * b) / (a * a + b * b)
+    return along * a, along * b
 
 
 def self_and_cross() -> Schematic:

@@ -2,8 +2,10 @@
 
 import matplotlib.pyplot as plt
 import pytest
+import torch
 
-from chapters.attention_layer.plots import plot_curves, plot_fits
+from chapters.attention_layer.plots import plot_fits, plot_rates, plot_updates
+from chapters.attention_layer.rotated_lookup import DIMENSIONS, EQUAL_WEIGHTS, VARIANTS
 
 
 @pytest.fixture(autouse=True)
@@ -12,23 +14,43 @@ def _close_figures():
     plt.close("all")
 
 
-def test_curves_share_their_x():
-    axes = plot_curves([2.0, 8.0], {"a": [1.0, 3.0], "b": [2.0, 4.0]}, "width", "weight", log="xy")
-    first, second = axes.get_lines()
-    assert first.get_xydata().tolist() == [[2, 1], [8, 3]]
-    assert second.get_ydata().tolist() == [2, 4]
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+def runs(solved):
+    """A record of two seeds in which `solved` says how many updates a run took."""
+    return {
+        "runs": [
+            {"d_k": d_k, "variant": variant, "rate": rate, "seed": seed, "end": end + seed / 100}
+            | {"solved": solved(d_k, variant) + 10 * seed if rate == 0.01 else 0}
+            for d_k in DIMENSIONS
+            for variant in VARIANTS
+            for rate, end in ((0.001, 0.5), (0.01, 0.1), (0.1, 0.9))
+            for seed in range(3)
+        ]
+    }
+
+
+def test_updates_are_those_at_the_rate_that_ends_best():
+    record = runs(lambda d_k, variant: d_k + VARIANTS.index(variant))
+    axes = plot_updates(record)
+    for i, line in enumerate(axes.get_lines()):
+        assert line.get_label() == VARIANTS[i]
+        assert line.get_xydata().tolist() == [[d_k, d_k + i + 10] for d_k in DIMENSIONS]
+    bars = axes.collections[0].get_segments()
+    assert [bar.tolist() for bar in bars] == [[[d, d], [d, d + 20]] for d in DIMENSIONS]
     axes.figure.canvas.draw()
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["2", "8"]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
-    with pytest.raises(ValueError, match="expected 2 values in 'a', one for each x, got 1"):
-        plot_curves([2.0, 8.0], {"a": [1.0]}, "width", "weight")
+    assert [int(label.get_text()) for label in axes.get_xticklabels()] == list(DIMENSIONS)
 
 
-def test_a_single_linear_curve():
-    axes = plot_curves([1.0, 2.0], {"a": [1.0, 3.0]}, "x", "y")
-    assert axes.get_legend() is None
-    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "linear")
+def test_each_panel_has_all_the_rates():
+    panels = plot_rates(runs(lambda d_k, variant: 1)).figure.axes
+    assert [panel.get_title() for panel in panels] == ["$d_k$ = 16", "$d_k$ = 64", "$d_k$ = 256"]
+    for panel in panels:
+        *curves, dotted = panel.get_lines()
+        assert dotted.get_ydata()[0] == EQUAL_WEIGHTS
+        for curve in curves:
+            assert curve.get_xydata() == pytest.approx(
+                torch.tensor([[0.001, 0.51], [0.01, 0.11], [0.1, 0.91]]).numpy()
+            )
+    assert [text.get_text() for text in panels[0].get_legend().get_texts()] == list(VARIANTS)
 
 
 def test_fits_stand_side_by_side():

@@ -3,14 +3,16 @@
 import pytest
 import torch
 
-from chapters.attention_layer.plots import plot_rates
 from chapters.attention_layer.rotated_lookup import (
     DIMENSIONS,
     EQUAL_WEIGHTS,
+    SOLVED,
     VARIANTS,
-    ends,
+    best_rate,
+    by_rate,
     rotated_lookup_batch,
     train_rotated_lookup,
+    updates_until_solved,
 )
 from measure.records import read_results
 
@@ -34,17 +36,41 @@ def test_a_small_start_begins_where_the_scaled_layer_does():
     assert first["raw"] > 1.3 * first["scaled"]
 
 
+def test_smaller_steps_of_w_q_make_it_the_scaled_layer():
+    def losses(variant, rate=1.0):
+        return train_rotated_lookup(16, variant, seed=1, lr=0.02, steps=30, w_q_rate=rate)
+
+    assert losses("raw, small start", 1 / 4) == pytest.approx(losses("scaled"), rel=1e-3)
+    assert losses("raw, small start") != pytest.approx(losses("scaled"), rel=0.1)
+
+
 def test_the_layer_learns():
     losses = train_rotated_lookup(16, "scaled", seed=0, lr=1e-2)
     assert losses[-1] < 0.1 * losses[0]
+
+
+@pytest.mark.parametrize(
+    ("losses", "updates"),
+    [
+        ([0.0] * 9, 0),
+        ([1.0] * 9, 9),  # never
+        ([1.0] * 4 + [0.0] * 9, 4),
+        ([1.0] * 4 + [0.0] * 9 + [1.0] + [0.0] * 9, 14),  # one large error, and it begins again
+        ([0.0] * 8 + [1.0], 9),
+        ([5 * SOLVED] + [0.0] * 8, 1),  # a mean of exactly SOLVED is not below it
+        ([4.9 * SOLVED] + [0.0] * 8, 0),
+    ],
+)
+def test_solved_is_below_for_good(losses, updates):
+    assert updates_until_solved(losses) == updates
 
 
 def test_the_record_has_five_seeds_at_each_rate():
     record = read_results("attention_scale")
     for d_k in DIMENSIONS:
         for variant in VARIANTS:
-            found = ends(record, d_k, variant)
-            assert len(found) == 5
-            assert all(len(errors) == 5 and errors == sorted(errors) for errors in found.values())
-    first = plot_rates(record).figure.axes[0]
-    assert [text.get_text() for text in first.get_legend().get_texts()] == list(VARIANTS)
+            for what in ("end", "solved"):
+                found = by_rate(record, d_k, variant, what)
+                assert len(found) == 14
+                assert all(len(each) == 5 and each == sorted(each) for each in found.values())
+                assert best_rate(record, d_k, variant, what) in list(found)[1:-1]

@@ -2,8 +2,19 @@
 
 import torch
 
-from chapters.attention_layer.schematics import KEYS, QUERY, one_query, projection, q_k_v
+from chapters.attention_layer.schematics import (
+    KEYS,
+    OTHER_QUERY,
+    OUTPUT,
+    QUERY,
+    VALUES,
+    WORDS,
+    one_query,
+    projection,
+    q_k_v,
+)
 from lib.attention import attention_weights, scaled_dot_product_attention
+from tasks.bat import FEATURES, LOOKS_FOR, matrices, vectors_of
 from tests.helpers import assert_shapes, normal
 
 SIZES = {"query": 2, "key": 3, "d_k": 5, "d_v": 7, "d_q": 11, "d_x": 13}
@@ -30,10 +41,22 @@ def test_q_k_v_shows_the_shapes_of_the_layer():
     assert_shapes(q_k_v(), tensors | made, SIZES)
 
 
-def test_projections_are_those_of_the_example():
-    query, keys = torch.tensor(QUERY).double(), torch.tensor(KEYS).double()
-    assert (keys @ query).tolist() == [2, 0, 3]  # as the schematic says
+def test_the_example_is_that_of_the_chapters_to_come():
+    x, (_, w_k, w_v) = vectors_of(" ".join(WORDS)), matrices()
+    asked = [LOOKS_FOR.index(name) for name in ("clue", "living")]
+    said = [FEATURES.index(name) for name in ("animal", "equipment")]
+    assert (x @ w_k)[:, asked].tolist() == [list(key) for key in KEYS]
+    assert (x @ w_v)[:, said].tolist() == [list(value) for value in VALUES]
+    weights = (torch.tensor([QUERY]).double() @ (x @ w_k)[:, asked].T).softmax(-1)
+    output = (weights @ (x @ w_v)[:, said])[0]
+    assert tuple(f"{entry + 0.0:.2f}" for entry in output.abs()) == OUTPUT
+
+
+def test_projections_are_those_of_the_other_query():
+    query, keys = torch.tensor(OTHER_QUERY).double(), torch.tensor(KEYS).double()
+    assert (keys @ query).tolist() == [1, -1, 2]  # as the schematic says
     feet = torch.tensor([projection(*key) for key in KEYS], dtype=torch.float64)
-    torch.testing.assert_close(feet.norm(dim=1) * query.norm(), keys @ query)
-    assert [round(length, 2) for length in feet.norm(dim=1).tolist()] == [0.89, 0, 1.34]
+    along = feet @ query / query.norm()
+    assert [round(length, 2) for length in along.tolist()] == [0.45, -0.45, 0.89]
+    torch.testing.assert_close(along * query.norm(), keys @ query)
     torch.testing.assert_close((keys - feet) @ query, torch.zeros(3).double())
