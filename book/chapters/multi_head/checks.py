@@ -230,7 +230,9 @@ def _usual_mistakes(
     def interleaved(x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, h)).permute(0, 3, 1, 2)
 
-    def mean(q: Tensor, k: Tensor, v: Tensor, scale: float | None = None, dim: int = -1) -> Tensor:
+    def mean(
+        q: Tensor, k: Tensor, v: Tensor, scale: int | float | None = None, dim: int = -1
+    ) -> Tensor:
         scores = q @ k.mT / math.sqrt(q.shape[-1] if scale is None else scale)
         return scores.softmax(dim) @ v
 
