@@ -32,7 +32,6 @@ from chapters.decoding.beam_explorer import BeamExplorer
 from chapters.embeddings.tied_softmax import TiedSoftmaxExplorer
 from chapters.feed_forward_norm.norm_explorer import NormExplorer
 from chapters.masking.mask_builder import MaskBuilder
-from chapters.multi_head.heads_explorer import HeadsExplorer
 from chapters.positions.position_explorer import PositionExplorer
 from chapters.self_attention.self_attention_explorer import SelfAttentionExplorer
 from chapters.training.learning_rate import LearningRateExplorer
@@ -53,7 +52,6 @@ LARGEST = {
     "forward_tracer": lambda: ForwardTracer(
         *traced(2, 4, longest=12), sentence=2, stage=11, position=7
     ),
-    "heads_explorer": lambda: HeadsExplorer(512, 8, time=64),
     "learning_rate": lambda: LearningRateExplorer(total=300_000, warmup=8000, step=7),
     "mask_builder": lambda: MaskBuilder(
         64, lengths=57, causal=True, radius=9, n_layers=6, by_hand={(13, 37): True}

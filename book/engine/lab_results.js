@@ -206,6 +206,13 @@ function aligned(labels, width) {
   } };
 }
 
+/** The same at once: [[label, texts, right]]. */
+export function below(lines) {
+  const one = aligned(lines.map(([label]) => label), lines[0][1].length);
+  one.write(lines);
+  return one.node;
+}
+
 /** Lines of any length; one that stays as it is, is left alone. */
 function loose(labels) {
   const alone = labels.length === 1;

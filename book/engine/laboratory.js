@@ -411,9 +411,9 @@ function build(w) {
     if (bad) line.setAttribute("aria-invalid", "true");
     else line.removeAttribute("aria-invalid");
     answers.hidden = all.length === 0 || Boolean(bad);
-    answers.replaceChildren(...(bad ? [] : all).map(({ step, output, right }) =>
+    answers.replaceChildren(...(bad ? [] : all).map(({ step, output, lines, right }) =>
       h("li", {}, h("span", { class: "lab-after", text: `run ${run.number}, step ${step}` }),
-        labResults.tokens(output),
+        lines ? labResults.below(lines) : labResults.tokens(output),
         right !== null && right !== undefined && h("span",
           { class: right ? "lab-verdict lab-good" : "lab-verdict", text: right ? "✓ right"
             : "✗ wrong" }))));

@@ -181,7 +181,7 @@ function neighbours({ n_heads, d_model, d_k, lr }, random) {
   const solve = (ids) => ids.flatMap((_, i) => [ids.at(i - 1), ids[(i + 1) % RING]]);
   const draw = (from, testing = false) =>
     drawDigits(from, RING, solve, ({ input }) => input, testing);
-  return labelling({
+  const work = labelling({
     design: { kind: "reader", vocab: 10, classes: 10, outputs: 2, d_model, n_heads, d_k,
       positions: "learned", length: RING },
     options: { steps: 400, lr, schedule: "linear" },
@@ -193,6 +193,21 @@ function neighbours({ n_heads, d_model, d_k, lr }, random) {
       "right neighbour right": share(right.filter((_, i) => i % 2 === 1)),
     }),
   });
+
+  /** The answers to a ring of the reader's own stand below its digits, a line for each side. */
+  function ask(read, text) {
+    const found = work.ask(read, text);
+    if (found.error) return found;
+    const wanted = solve(found.input);
+    const line = (name, side) => {
+      const said = found.output.map((both) => both.split(" ")[side]);
+      return [name, said, said.map((digit, i) => digit === wanted[2 * i + side])];
+    };
+    return { ...found, lines: [["Your ring", found.input], line("On the left", 0),
+      line("On the right", 1)] };
+  }
+
+  return { ...work, ask };
 }
 
 // depth: eight digits in order of size, by stacks of any depth.

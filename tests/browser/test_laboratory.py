@@ -276,6 +276,21 @@ def test_a_rate_that_is_too_high_is_caught_and_explained(stage):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_neighbours_stand_below_the_readers_own_ring(stage, width):
+    page = stage.show(Laboratory("neighbours", n_heads=2), width=width)
+    trained(page)
+    rows = page.locator(".lab-answers > li").first.locator("tr")
+    lines = [row.locator("td").all_inner_texts() for row in rows.all()]
+    assert lines == [list("314159265358"), list("831415926535"), list("141592653583")]
+    assert rows.locator("th").all_inner_texts() == ["Your ring", "On the left", "On the right"]
+    expect(page.locator(".lab-answers .lab-wrong").first).to_be_attached()  # before the training
+    expect(rows.locator(".lab-wrong")).to_have_count(0)
+    assert stage.violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.slow
 def test_the_readers_own_input_is_answered_as_it_trains(stage):
     page = stage.show(Laboratory("numbers", longest=3))
     line = page.get_by_label("Your own number")

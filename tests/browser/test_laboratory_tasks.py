@@ -335,6 +335,10 @@ def test_texts_that_a_task_reads(page):
     [ring] = ask("neighbours", "123 456 789 012")
     assert ring["right"]
     assert ring["output"][:2] == ["2 2", "1 3"]
+    names, texts, right = zip(*([*line, None][:3] for line in ring["lines"]), strict=True)
+    assert names == ("Your ring", "On the left", "On the right")
+    assert ["".join(line) for line in texts] == ["123456789012", "212345678901", "234567890121"]
+    assert right == (None, [True] * 12, [True] * 12)
     [eight] = ask("depth", "3, 1, 4, 1, 5, 9, 2, 6")
     assert eight["output"] == list("11234569")
     assert eight["right"]

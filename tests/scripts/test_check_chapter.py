@@ -21,7 +21,7 @@ def test_every_chapter_is_known_with_its_room_and_widgets():
         path.name for path in BOOK.glob("[0-9]*.ipynb")
     )
     assert all((ROOT / chapter.room).is_dir() for chapter in KNOWN.values())
-    assert KNOWN["multi_head"].widgets == ("head_ablation", "heads_explorer")
+    assert KNOWN["multi_head"].widgets == ("head_ablation",)
 
 
 @pytest.mark.parametrize("name", ["multi_head", "05_multi_head", "book/05_multi_head.ipynb"])
@@ -50,7 +50,7 @@ def test_a_chapter_is_linted_tested_built_and_opened():
         "tests/browser/test_pages.py",
         "tests/browser/test_touch.py",
         "multi_head or 05_multi_head",
-        "multi_head or 05_multi_head or head_ablation or heads_explorer",
+        "multi_head or 05_multi_head or head_ablation",
     } <= tested
     assert "--nbval" in words(run_of_notebook(chapter))
     (terms,) = [command for command in commands if "scripts/terms.py" in command]

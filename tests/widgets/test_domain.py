@@ -18,7 +18,6 @@ from chapters.families.families_explorer import FamiliesExplorer
 from chapters.families.tests.samples import rows_of_families
 from chapters.masking.mask_builder import MaskBuilder
 from chapters.mistakes.tests.samples import hunted
-from chapters.multi_head.heads_explorer import HeadsExplorer
 from chapters.multi_head.tests.samples import measured
 from chapters.positions.position_explorer import PositionExplorer
 from chapters.self_attention.self_attention_explorer import SelfAttentionExplorer
@@ -164,13 +163,13 @@ def test_the_browser_may_name_a_place_past_the_end():
 
 
 def test_linked_widgets_hold_the_same():
-    one, other = HeadsExplorer(), HeadsExplorer()
-    traitlets.link((one, "n_heads"), (other, "n_heads"))
-    one.n_heads = 8
-    assert other.n_heads == 8
-    with pytest.raises(ValueError, match="n_heads: expected a whole number from 1 to 16, got 17"):
-        one.n_heads = 17
-    assert (one.n_heads, other.n_heads) == (8, 8)
+    one, other = PositionExplorer(), PositionExplorer()
+    traitlets.link((one, "length"), (other, "length"))
+    one.length = 8
+    assert other.length == 8
+    with pytest.raises(ValueError, match="length: expected a whole number from"):
+        one.length = 1000
+    assert (one.length, other.length) == (8, 8)
 
 
 def test_rules_that_the_page_leaves_out_are_left_out_of_the_mask():

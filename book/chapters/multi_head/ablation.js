@@ -38,6 +38,23 @@ export const translate = (net, words, longest, edit) => transformer.greedy(net,
   words.map((word) => net.source.indexOf(word)), longest, { edit }).map((id) => net.target[id]);
 
 /**
+ * What a head attends to in a layer { code, name } while the model translates with all heads on.
+ * Returns { rows, columns, weights }: queries, keys, and null where a query may not attend.
+ */
+export function attentionMap(net, words, longest, { code, name }, head) {
+  const found = [];
+  const note = (step, before, after, seen) => {
+    if (step === name) found.push(...seen.maps.map((heads) => Array.from(heads[head])));
+  };
+  const ids = words.map((word) => net.source.indexOf(word));
+  const said = transformer.greedy(net, ids, longest, { note }).map((id) => net.target[id]);
+  const [source, read] = [[...words, "<eos>"], ["<bos>", ...said.slice(0, -1)]];
+  const [rows, columns] = { e: [source, source], d: [read, read], c: [read, source] }[code[0]];
+  const weights = found.map((row) => columns.map((_, j) => row[j] ?? null));
+  return { rows, columns, weights };
+}
+
+/**
  * One pair's translation, in small pieces of work, of which the last returns { said, exact, right,
  * total }. A token is right if the model predicts it after the right ones before it; <eos> counts.
  */

@@ -52,6 +52,18 @@ def _attention(model: Transformer, code: str) -> MultiHeadAttention:
     return model.get_submodule(f"{names[code]}.sublayer")  # type: ignore[return-value]
 
 
+def head_number(model: Transformer, head: str) -> tuple[MultiHeadAttention, int]:
+    """The layer of a head such as "c2.4", and its number there, from 0.
+
+    Errors: ValueError for a head that the model does not have.
+    """
+    code, _, number = head.partition(".")
+    layer, n_heads = _attention(model, code), model.config.n_heads
+    if number not in {str(h + 1) for h in range(n_heads)}:
+        raise ValueError(f"expected a head such as {code}.1, at most .{n_heads}, got {head!r}")
+    return layer, int(number) - 1
+
+
 @torch.no_grad()
 def head_outputs(model: Transformer, batch: Batch) -> dict[str, Float[Tensor, "n heads d_v"]]:
     """What each head gives at each real position of a batch, before W^O, by the layer's code."""
@@ -112,13 +124,8 @@ def ablated(
 
     layers: dict[str, list[int]] = {}
     for head in heads:
-        layer, _, number = head.partition(".")
-        if number not in {str(h + 1) for h in range(model.config.n_heads)}:
-            got = (
-                f"expected a head such as {layer}.1, at most .{model.config.n_heads}, got {head!r}"
-            )
-            raise ValueError(got)
-        layers.setdefault(layer, []).append(int(number) - 1)
+        _, number = head_number(model, head)
+        layers.setdefault(head.partition(".")[0], []).append(number)
     try:
         for code, off in layers.items():
             w_o = _attention(model, code).w_o

@@ -1,11 +1,120 @@
 """Chapter 5: right answers in several styles, and wrong ones with what each must be told."""
 
 import copy
+import math
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from lib.attention import MultiHeadAttention, scaled_dot_product_attention
+
+
+def split_in_heads(x, h):
+    return x.unflatten(-1, (h, -1)).transpose(1, 2)
+
+
+def in_one_view(x, h):
+    return x.view(x.shape[0], h, x.shape[1], -1)
+
+
+def number_by_number(x, h):
+    return x.unflatten(-1, (-1, h)).permute(0, 3, 1, 2)
+
+
+def concatenated(heads):
+    return heads.transpose(1, 2).flatten(2)
+
+
+def heads_at_once(
+    split=split_in_heads,
+    merge=concatenated,
+    scale=lambda query, x: query.shape[-1] ** 0.5,
+    dim=-1,
+    softmax=True,
+    swap=False,
+    output=lambda heads, w_o: heads @ w_o,
+):
+    """The version without a loop, and what may go wrong in each of its lines."""
+
+    def multi_head_attention(x, w_q, w_k, w_v, w_o, n_heads):
+        if swap:
+            w_q, w_k = w_k, w_q
+        query, key, value = (split(x @ w, n_heads) for w in (w_q, w_k, w_v))
+        scores = query @ key.transpose(-2, -1) / scale(query, x)
+        weights = scores.softmax(dim) if softmax else scores
+        return output(merge(weights @ value), w_o)
+
+    return multi_head_attention
+
+
+def heads_in_a_loop(x, w_q, w_k, w_v, w_o, n_heads):
+    d_k, d_v, found = w_q.shape[1] // n_heads, w_v.shape[1] // n_heads, []
+    for i in range(n_heads):
+        qk, v = slice(i * d_k, (i + 1) * d_k), slice(i * d_v, (i + 1) * d_v)
+        scores = (x @ w_q[:, qk]) @ (x @ w_k[:, qk]).mT / d_k**0.5
+        found.append(scores.softmax(-1) @ x @ w_v[:, v])
+    return torch.cat(found, dim=-1) @ w_o
+
+
+def summed_over_heads(x, w_q, w_k, w_v, w_o, n_heads):
+    each = [w.chunk(n_heads, dim=1) for w in (w_q, w_k, w_v)]
+    out = 0
+    for q, k, v, o in zip(*each, w_o.chunk(n_heads), strict=True):
+        out = out + scaled_dot_product_attention(x @ q, x @ k, x @ v) @ o
+    return out
+
+
+def heads_in_the_batch(x, w_q, w_k, w_v, w_o, n_heads):
+    """As the Annotated Transformer's descendants do: batch and heads as one axis."""
+    batch, time, _ = x.shape
+    query, key, value = (
+        (x @ w)
+        .reshape(batch, time, n_heads, -1)
+        .permute(0, 2, 1, 3)
+        .reshape(batch * n_heads, time, -1)
+        for w in (w_q, w_k, w_v)
+    )
+    weights = torch.bmm(query, key.transpose(1, 2)).div(math.sqrt(query.size(-1))).softmax(2)
+    heads = torch.bmm(weights, value).reshape(batch, n_heads, time, -1)
+    return heads.permute(0, 2, 1, 3).reshape(batch, time, -1) @ w_o
+
+
+def torchs_heads(x, w_q, w_k, w_v, w_o, n_heads):
+    parts = (split_in_heads(F.linear(x, w.T), n_heads) for w in (w_q, w_k, w_v))
+    return F.linear(F.scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2), w_o.T)
+
+
+def heads_by_einsum(x, w_q, w_k, w_v, w_o, n_heads):
+    q, k, v = (w.unflatten(1, (n_heads, -1)) for w in (w_q, w_k, w_v))
+    scores = torch.einsum("bnx,xhd,yhd,bmy->bhnm", x, q, k, x) / math.sqrt(q.shape[-1])
+    o = w_o.unflatten(0, (n_heads, -1))
+    return torch.einsum("bhnm,bmx,xhv,hvo->bno", scores.softmax(-1), x, v, o)
+
+
+def slices_of_x(x, w_q, w_k, w_v, w_o, n_heads):
+    """The heads share the input among them, where the dimensions allow it."""
+    heads = []
+    for i, part in enumerate(x.chunk(n_heads, -1)):
+        own = slice(i * part.shape[-1], (i + 1) * part.shape[-1])
+        blocks = (w.chunk(n_heads, 1)[i][own] for w in (w_q, w_k, w_v))
+        heads.append(scaled_dot_product_attention(*(part @ block for block in blocks)))
+    return torch.cat(heads, -1) @ w_o
+
+
+def heads_averaged(x, w_q, w_k, w_v, w_o, n_heads):
+    return heads_at_once(merge=lambda heads: heads.mean(1))(x, w_q, w_k, w_v, w_o, n_heads)
+
+
+def w_o_drawn_inside(x, w_q, w_k, w_v, w_o, n_heads):
+    """The output projection is made anew at every call, so it is never trained."""
+    w_o = nn.Linear(*w_o.shape, bias=False, dtype=x.dtype, device=x.device)
+    return w_o(heads_at_once(output=lambda heads, _: heads)(x, w_q, w_k, w_v, None, n_heads))
+
+
+def scaled_in_place(x, w_q, w_k, w_v, w_o, n_heads):
+    w_q /= math.sqrt(w_q.shape[1] // n_heads)
+    return heads_at_once(scale=lambda *_: 1)(x, w_q, w_k, w_v, w_o, n_heads)
 
 
 def merged_into(like):
@@ -281,6 +390,14 @@ def output_scaled(layer, kept):
 
 
 RIGHT = {
+    "multi_head_attention": [
+        heads_at_once(),
+        heads_in_a_loop,
+        summed_over_heads,
+        heads_in_the_batch,
+        torchs_heads,
+        heads_by_einsum,
+    ],
     "merge_heads": [
         lambda heads: heads.permute(0, 2, 1, 3).reshape(heads.shape[0], heads.shape[2], -1),
         lambda heads: torch.cat(list(heads.unbind(1)), dim=-1),
@@ -314,6 +431,53 @@ RIGHT = {
     ],
 }
 WRONG = {
+    "multi_head_attention": {
+        heads_at_once(split=in_one_view): "the way back is right",
+        heads_at_once(
+            split=in_one_view, merge=lambda heads: heads.reshape(len(heads), heads.shape[2], -1)
+        ): "positions are mixed: one reshape or view keeps the numbers in their old order",
+        heads_at_once(
+            merge=lambda heads: heads.reshape(len(heads), heads.shape[2], -1)
+        ): "merged without swapping time and heads back",
+        heads_at_once(split=number_by_number): "interleaved number by number; head i has d_k",
+        heads_at_once(
+            split=number_by_number, merge=lambda heads: heads.permute(0, 2, 3, 1).flatten(2)
+        ): "on the way back too",
+        heads_at_once(
+            merge=lambda heads: heads.permute(0, 2, 3, 1).flatten(2)
+        ): "the concatenation is interleaved",
+        heads_at_once(
+            split=lambda x, _: x, merge=lambda x: x
+        ): "this is one head of all columns: the projections are not split",
+        heads_at_once(scale=lambda *_: 1): "the scores are not divided",
+        heads_at_once(scale=lambda query, x: query.shape[-1]): "divided by d_k itself",
+        heads_at_once(
+            scale=lambda query, x: query.size(1) ** 0.5
+        ): "divided by the root of the number of heads",
+        heads_at_once(
+            scale=lambda query, x: (query.shape[1] * query.shape[-1]) ** 0.5
+        ): "divided by the root of the dimension of all heads together",
+        heads_at_once(
+            scale=lambda query, x: query.shape[-2] ** 0.5
+        ): "divided by the root of the number of positions",
+        heads_at_once(dim=-2): "the softmax runs over the queries",
+        heads_at_once(dim=1): "the softmax runs over the heads",
+        heads_at_once(softmax=False): "the scores are used as weights",
+        heads_at_once(swap=True): "queries and keys are swapped",
+        heads_at_once(output=lambda heads, w_o: heads): "W^O is missing",
+        heads_at_once(output=lambda heads, w_o: heads @ w_o.T): "W^O is transposed",
+        heads_at_once(merge=lambda heads: concatenated(heads.flip(1))): "in another order",
+        heads_averaged: "your function raised RuntimeError",
+        slices_of_x: "each head reads only a slice of x",
+        w_o_drawn_inside: "got an output that is off by",
+        scaled_in_place: "argument 2 was changed",
+        lambda x, *more: heads_at_once()(
+            x.detach(), *more
+        ): "the gradient of x is wrong or missing",
+        lambda x, w_q, w_k, w_v, w_o, n: heads_at_once()(
+            x.float(), *(w.float() for w in (w_q, w_k, w_v, w_o)), n
+        ): "right to the digits of float32 only",
+    },
     "merge_heads": {
         lambda heads: heads.flatten(2): "got (2, 3, 35)",
         lambda heads: heads.reshape(heads.shape[0], heads.shape[2], -1): "the positions are mixed",

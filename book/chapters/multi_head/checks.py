@@ -15,11 +15,75 @@ from checks.framework import (
     expect,
     expect_tensor,
     normal,
+    normals,
     require,
     require_close,
     require_gradients,
 )
 from lib.attention import MultiHeadAttention
+
+# (batch, time, d_model, heads, d_k, d_v, d_out). In the first, as in the paper, all sizes fit each
+# other: a W^O that is transposed, or heads that read a slice of x, raise no error. The number of
+# positions does not divide the number of heads: else a `view` each way hides its own mistake.
+LIKE_THE_PAPER = (2, 5, 12, 3, 4, 4, 12)
+SIZES = (LIKE_THE_PAPER, (3, 5, 7, 2, 11, 3, 13), (1, 1, 5, 3, 2, 7, 2), (2, 7, 3, 1, 5, 2, 11))
+
+
+def multi_head_by_loops(
+    x: Float[Tensor, "batch time d_model"],
+    w_q: Float[Tensor, "d_model all_k"],
+    w_k: Float[Tensor, "d_model all_k"],
+    w_v: Float[Tensor, "d_model all_v"],
+    w_o: Float[Tensor, "all_v d_out"],
+    n_heads: int,
+) -> Float[Tensor, "batch time d_out"]:
+    """Compute multi-head self-attention as a sum over heads, each with its own columns and rows.
+
+    Source: Attention Is All You Need, section 3.2.2.
+    """
+    columns = (w.chunk(n_heads, dim=1) for w in (w_q, w_k, w_v))
+    each = zip(*columns, w_o.chunk(n_heads), strict=True)
+    return sum(  # type: ignore[return-value]
+        attention_by_loops(x @ q, x @ k, x @ v) @ o for q, k, v, o in each
+    )
+
+
+@check("multi-head attention")
+def check_multi_head(
+    attend: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, int], Tensor],
+) -> Steps:
+    """Check attend(x, w_q, w_k, w_v, w_o, n_heads), multi-head self-attention without biases.
+
+    Shapes: x (batch, time, d_model); w_q and w_k (d_model, heads * d_k), w_v (d_model,
+        heads * d_v), w_o (heads * d_v, d_out); head i has the i-th d_k or d_v columns, and the i-th
+        d_v rows of w_o. Returns (batch, time, d_out).
+    """
+    for sizes in SIZES:
+        n_heads, inputs = sizes[3], _draw(*sizes)
+        want = multi_head_by_loops(*inputs, n_heads)
+        got = attend(*inputs, n_heads)
+        merged = (*want.shape[:2], len(inputs[-1]))
+        without = isinstance(got, Tensor) and got.shape == merged != want.shape
+        hint = ": these are the heads side by side; W^O is missing" if without else ""
+        got = expect_tensor(got, want.shape, hint=hint)
+        off = (got - want).abs().max().item()
+        otherwise = (
+            "expected Concat(head_1, ..., head_h) W^O with head_i = softmax(Q_i K_i^T / sqrt(d_k)) "
+            f"V_i, got an output that is off by {off:.2g}"
+        )
+        require_close(got, want, otherwise, _usual_mistakes(*inputs, n_heads))
+    yield "equals one attention for each head, concatenated and times W^O"
+    yield f"on {len(SIZES)} shapes, with d_model, d_k, d_v and the output's dimension all different"
+
+    inputs = _draw(*SIZES[1])
+    names = dict(zip(("x", "w_q", "w_k", "w_v", "w_o"), inputs, strict=True))
+    n_heads = SIZES[1][3]
+    require_gradients(
+        lambda *leaves: attend(*leaves, n_heads),
+        lambda *leaves: multi_head_by_loops(*leaves, n_heads),
+        **names,
+    )
+    yield "gradients reach the input and all four matrices"
 
 
 def contributions_by_loops(
@@ -136,6 +200,104 @@ def check_keep_heads(
         names = ", ".join(shared)
         yield {f"the new layer shares {names} with the old one: clone what you keep": bool(shared)}
     yield from ("as small as it should be", "the kept heads work as before")
+
+
+def _draw(
+    batch: int, time: int, d_model: int, n_heads: int, d_k: int, d_v: int, d_out: int
+) -> list[Tensor]:
+    """x and the four matrices, scaled so that no softmax is nearly hard."""
+    shapes = [(batch, time, d_model), *[(d_model, n_heads * d_k)] * 2]
+    shapes += [(d_model, n_heads * d_v), (n_heads * d_v, d_out)]
+    x, *matrices = normals(*shapes, seed=time)
+    return [x, *(w / math.sqrt(len(w)) for w in matrices)]
+
+
+def _usual_mistakes(
+    x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, h: int
+) -> dict[str, Tensor]:
+    """The output that each usual mistake gives, under what it means."""
+    whole = query, key, value = x @ w_q, x @ w_k, x @ w_v
+
+    def split(x: Tensor) -> Tensor:
+        return x.unflatten(-1, (h, -1)).transpose(1, 2)  # (batch, heads, time, d)
+
+    def merge(heads: Tensor) -> Tensor:
+        return heads.transpose(1, 2).flatten(2)
+
+    def mixed(x: Tensor) -> Tensor:
+        return x.reshape(len(x), h, x.shape[1], -1)
+
+    def interleaved(x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, h)).permute(0, 3, 1, 2)
+
+    def mean(
+        q: Tensor, k: Tensor, v: Tensor, scale: int | float | None = None, dim: int = -1
+    ) -> Tensor:
+        scores = q @ k.mT / math.sqrt(q.shape[-1] if scale is None else scale)
+        return scores.softmax(dim) @ v
+
+    heads = q, k, v = split(query), split(key), split(value)
+    right, products = mean(*heads), q @ k.mT
+    by_view = mean(mixed(query), mixed(key), mixed(value))
+    a_view = (
+        "positions are mixed: one reshape or view keeps the numbers in their old order; split the "
+        "last axis into heads and d, then swap time and heads"
+    )
+    merged_wrongly = (
+        "the concatenation is interleaved number by number; each head's d_v numbers stay together"
+    )
+    back = "the heads are merged without swapping time and heads back, so positions are mixed"
+    numbers = "the heads are interleaved number by number; head i has d_k columns side by side"
+    root = "divide by the root of d_k, the last axis of one head's queries"
+    scales = {
+        "not divided": 1.0,
+        "divided by d_k itself": q.shape[-1] ** 2.0,
+        "divided by the root of the number of heads": h,
+        "divided by the root of the dimension of all heads together": query.shape[-1],
+        "divided by the root of d_model": x.shape[-1],
+        "divided by the root of d_v": v.shape[-1],
+        "divided by the root of the number of positions": x.shape[1],
+    }
+    found = {
+        a_view: by_view.reshape(*x.shape[:2], -1),
+        f"{a_view}; the way back is right": merge(by_view),
+        back: right.reshape(*x.shape[:2], -1),
+        numbers: merge(mean(*map(interleaved, whole))),
+        f"{numbers}, on the way back too": mean(*map(interleaved, whole))
+        .permute(0, 2, 3, 1)
+        .flatten(2),
+        merged_wrongly: right.permute(0, 2, 3, 1).flatten(2),
+        "this is one head of all columns: the projections are not split into heads": mean(*whole),
+        "queries and keys are swapped: row i of the scores belongs to query i": merge(
+            mean(k, q, v)
+        ),
+        "the softmax runs over the queries; it must run over the keys": merge(mean(*heads, dim=-2)),
+        "the softmax runs over the heads; it must run over the keys of one head": merge(
+            mean(*heads, dim=1)
+        ),
+        "the scores are used as weights; a softmax over the keys is missing": merge(
+            products / math.sqrt(q.shape[-1]) @ v
+        ),
+        "the heads are concatenated in another order": merge(right.flip(1)),
+    }
+    found |= {f"the scores are {how}; {root}": merge(mean(*heads, scale=by))
+              for how, by in scales.items()}  # fmt: skip
+    outputs = {meaning: concatenated @ w_o for meaning, concatenated in found.items()}
+    if w_o.shape[0] == w_o.shape[1]:
+        transposed = "W^O is transposed: the positions are rows, so it stands on the right as it is"
+        outputs[transposed] = merge(right) @ w_o.T
+        outputs["W^O is missing"] = merge(right)
+    if w_q.shape == w_v.shape == (x.shape[-1], x.shape[-1]):
+        slices = "each head reads only a slice of x; it has columns of the matrices, and all of x"
+        parts = zip(*(z.chunk(h, -1) for z in (x, w_q, w_k, w_v)), range(h), strict=True)
+        d = x.shape[-1] // h
+        outputs[slices] = (
+            torch.cat(
+                [mean(*(one @ w[i * d : (i + 1) * d] for w in ws)) for one, *ws, i in parts], -1
+            )
+            @ w_o
+        )
+    return outputs
 
 
 def _origin(number: Tensor, heads: Tensor) -> str:

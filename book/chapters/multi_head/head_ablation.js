@@ -6,6 +6,7 @@ import * as ui from "../../widgets/js/ui.js";
 import * as ablation from "./ablation.js";
 
 const END = "<eos>";
+const MOST = 26; // rows or columns of a map as a table
 
 export default {
   render({ model, el }) {
@@ -93,8 +94,10 @@ export default {
         label: "Ablation: what a head that is off outputs",
         options: [["zero", "zero"], ["mean", "its mean"]],
       });
+      let watched = ""; // of the heads that are off, the one whose map is shown
       function turn(codes, on) {
         const off = offNow();
+        if (!on) [watched] = codes;
         for (const code of codes) {
           if (on) off.delete(code);
           else off.add(code);
@@ -191,10 +194,35 @@ export default {
         const say = (off) => plain(translated(net, words, off));
         return { words, before: say(""), after: state.off ? say(state.off) : null };
       }
+
+      // The map of a head that is off, as it attends while all are on
+      const map = chart.heatMap({ caption: "Attention of the head that is off", most: MOST });
+      const mapTitle = ui.h("p", { class: "bw-label" });
+      const mapChoice = ui.h("select", { class: "bw-select", "aria-label": "Head whose map is shown",
+        change() {
+          watched = mapChoice.value;
+          w.redraw();
+        } });
+      const mapPart = ui.h("div", { class: "ha-map", hidden: true }, mapTitle, mapChoice, map.element);
+      function drawMap(words, off) {
+        const all = heads.filter((head) => off.has(head));
+        if (!off.has(watched)) watched = all.at(-1) ?? "";
+        mapPart.hidden = !words || !own.model() || !watched;
+        if (mapPart.hidden) return;
+        mapTitle.textContent = `${nameOf(watched)}: what it attends to while all heads are on`;
+        mapChoice.hidden = all.length === 1;
+        mapChoice.replaceChildren(...all.map((head) =>
+          ui.h("option", { value: head, text: nameOf(head) })));
+        mapChoice.value = watched;
+        const { rows, columns, weights } = ablation.attentionMap(own.model(), words,
+          engine.max_length, layerOf(watched), Number(watched.split(".")[1]) - 1);
+        map.update(weights, { rows, columns });
+      }
+
       let shown = ""; // the state whose translations stand there
       let unheard = ""; // what is to be read out of them, once the accuracy is there too
       function drawSentence(state, n) {
-        const key = JSON.stringify([state, Boolean(own.model()), own.missing()]);
+        const key = JSON.stringify([state, watched, Boolean(own.model()), own.missing()]);
         if (state.own || state.sentence === count) {
           ownOption.textContent = `your own: ${state.own || "no translation"}`;
           sentence.input.append(ownOption);
@@ -206,6 +234,7 @@ export default {
         shown = key;
         const found = translations(state);
         const source = found?.words ?? pairs[state.sentence]?.[0];
+        drawMap(source, ablation.parse(state.off, heads));
         unheard = found ? `Translation: ${(found.after ?? found.before).join(" ")}.` : "";
         if (!source) {
           lines.replaceChildren(ui.h("div", { class: "ha-line" },
@@ -222,7 +251,7 @@ export default {
 
       // Accuracy
       const exact = chart.bars({ label: "Sentences translated exactly", format: percent });
-      const tokens = chart.bars({ label: "Tokens predicted right", format: tenths });
+      const tokens = chart.bars({ label: "Next word right", format: tenths });
       const progress = ui.h("p", { class: "bw-note ha-progress" });
       const failures = ui.h("ul", { class: "ha-failures" });
       const listTitle = ui.h("summary");
@@ -236,7 +265,8 @@ export default {
         listTitle.textContent = `The ${wrong.length} wrong translation${wrong.length > 1 ? "s" : ""}`;
         failures.replaceChildren(...wrong.map((i) => ui.h("li", {},
           ui.button(`Sentence ${i + 1}`, () => w.set({ sentence: i }), { quiet: true }),
-          spelled(ablation.compare(plain(found[i].said), pairs[i][1]).tokens))));
+          ui.h("span", { class: "ha-source", text: pairs[i][0].join(" ") }),
+          ui.h("span", {}, spelled(ablation.compare(plain(found[i].said), pairs[i][1]).tokens)))));
       }
       function drawAccuracy({ off, mode: kind }, n) {
         const sets = off ? ["", off] : [""];
@@ -300,7 +330,7 @@ export default {
       const accuracy = ui.h("div", { class: "ha-accuracy" },
         ui.h("div", { class: "bw-columns" },
           ui.part(`Exact, of ${count} held-out sentences`, exact.element),
-          ui.part("Tokens predicted right after the right ones", tokens.element)),
+          ui.part("Next word right, given the correct words so far", tokens.element)),
         list, ui.h("div", { class: "bw-buttons ha-measure" }, measure, progress));
       const ownPart = ui.h("details", { class: "ha-own" },
         ui.h("summary", { text: "A sentence of your own" }), own.element);
@@ -324,7 +354,7 @@ export default {
         board,
         ui.h("div", { class: "bw-buttons" }, allOn, most, least),
         loader,
-        ui.h("div", {}, sentence.element, ownPart, lines),
+        ui.h("div", {}, sentence.element, ownPart, lines, mapPart),
         accuracy,
       );
       w.foot();

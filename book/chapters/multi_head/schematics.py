@@ -1,59 +1,123 @@
-"""The schematics of the chapter: one head and two, the layer, the split, one head off."""
+"""The schematics of the chapter: the example, the layer, the split, one head off."""
 
-import math
+from collections.abc import Sequence
 from functools import partial
 
 from drawing.attention import projections_of_head
-from drawing.schematic import Part, Schematic
+from drawing.schematic import Schematic
 
-SHOPS, PRICES = (3, 8, 1, 5, 7), (-1.0, -0.5, 0.0, 0.5, 1.0)  # of the offers, cheapest first
-BETA = 4  # the score of an offer is beta times its price
+# The example: the weights of *bites* on the three words, what the heads find there, and W^O, whose
+# columns are: an animal bites, a person bites, an animal is bitten, a person is bitten, an animal
+# is there, a person is there. The tests compute all of it.
+BOTH, LEFT, RIGHT = (0.50, 0.00, 0.50), (0.98, 0.01, 0.01), (0.01, 0.01, 0.98)
+FOUND = ((0.98, 0.01, 0.01), (0.01, 0.98, 0.01))  # animal, person, action, of each head
+W_O = (
+    ((1, 0, 0, 0, 1, 0), (0, 1, 0, 0, 0, 1), (0, 0, 0, 0, 0, 0)),
+    ((0, 0, 1, 0, 1, 0), (0, 0, 0, 1, 0, 1), (0, 0, 0, 0, 0, 0)),
+)
+OUTPUT = (0.98, 0.01, 0.01, 0.98, 0.99, 0.99)
 
 
-def head_weights(beta: int) -> list[float]:
-    """The softmax of beta times the prices."""
-    exponentials = [math.exp(beta * price) for price in PRICES]
-    return [e / sum(exponentials) for e in exponentials]
+def figures(numbers: Sequence[float]) -> list[str]:
+    """Numbers with two digits behind the point."""
+    return [f"{one:.2f}" for one in numbers]
 
 
-def one_and_two_heads() -> Schematic:
-    """Weights of one head, which rise towards one end, and of two heads, one for each end."""
+def one_look_or_two() -> Schematic:
+    """A sentence and its mirror image: one head finds the same blend in both, two heads do not."""
     s = Schematic(
         400,
-        412,
-        alt="Five offers in the order of their prices. One head with beta 4 gives 0.86 of its "
-        "weight to the dearest offer and 0.00 to the cheapest, so its output is nearly the value "
-        "of shop 7. Two heads, with beta 4 and -4, give one output each; the two stand side by "
-        "side and name shop 7 and shop 3.",
+        356,
+        alt="Two panels: bat bites man, and man bites bat. In both, the one head of bites gives "
+        "half of its weight to the word on the left and half to the word on the right, and finds "
+        "half bat, half man. With two heads, head 1 gives 0.98 to the word on the left and head 2 "
+        "gives 0.98 to the word on the right. In bat bites man they find bat and man, in man bites "
+        "bat they find man and bat.",
     )
-    columns = [94 + 66 * i for i in range(5)]
-    s.text("price", at=(6, 66), align="start", size=13)
-    for x, shop, price in zip(columns, SHOPS, PRICES, strict=True):
-        s.token(f"shop {shop}", at=(x, 30), kind="source", width=62)
-        s.text(f"{price:g}".replace("-", "−"), at=(x, 66), size=13)
-
-    def head(name: str, beta: int, y: int) -> Part:
-        weights = head_weights(beta)
-        s.text(name, at=(6, y), align="start", size=13)
-        return s.vector(
-            at=(columns[2], y),
-            values=[f"{w:.2f}" for w in weights],
-            shade=weights,
-            cell=(66, 28),
-            name=f"weights of {name} at {y}",
+    for middle, words in ((102, ("bat", "bites", "man")), (298, ("man", "bites", "bat"))):
+        tokens = s.row(s.token, words, at=(middle, 22), step=60, width=54)
+        weights = partial(s.vector, kind="query", cell=(60, 26))
+        s.text("one head of bites", at=(middle, 62), strong=True)
+        both = weights(at=(middle, 88), values=figures(BOTH), shade=BOTH, name=f"both {middle}")
+        blend = s.vector(
+            at=(middle, 142),
+            kind="value",
+            values=["half bat, half man"],
+            cell=(150, 28),
+            name=f"blend of {tokens[0].name} first",
         )
+        s.arrow(both, blend, kind="value")
+        s.text("two heads of bites", at=(middle, 194), strong=True)
+        left = weights(at=(middle, 220), values=figures(LEFT), shade=LEFT, name=f"left {middle}")
+        pair = s.vector(
+            at=(middle, 276),
+            kind="value",
+            values=[words[0], words[2]],
+            cell=(75, 28),
+            name=f"pair {middle}",
+        )
+        right = weights(
+            at=(middle, 332), values=figures(RIGHT), shade=RIGHT, name=f"right {middle}"
+        )
+        x = middle - 37.5
+        s.arrow((x, left.y + 16), (x, pair.y - 17), "head 1", kind="value", side="right")
+        x = middle + 37.5
+        s.arrow((x, right.y - 16), (x, pair.y + 17), "head 2", kind="value", side="left")
+    return s
 
-    s.text("One head", at=(columns[2], 106), strong=True)
-    only = head("β = 4", BETA, 134)
-    mean = s.vector(at=(columns[2], 192), kind="value", values=["nearly shop 7"], cell=(130, 28))
-    s.arrow(only, mean, "mean of the values", kind="value", side="right")
-    s.text("Two heads", at=(columns[2], 244), strong=True)
-    first, last = head("β = 4", BETA, 272), head("β = −4", -BETA, 388)
-    pair = ["nearly shop 7", "nearly shop 3"]
-    both = s.vector(at=(columns[2], 330), kind="value", values=pair, cell=(130, 28), name="both")
-    left, right = both.x - 65, both.x + 65
-    s.arrow((left, first.y + 14), (left, both.y - 14), "its mean", kind="value", side="left")
-    s.arrow((right, last.y - 14), (right, both.y + 14), "its mean", kind="value", side="right")
+
+def findings_and_output() -> Schematic:
+    """What the two heads of *bites* find, the rows of W^O that belong to each, and the output."""
+    s = Schematic(
+        400,
+        330,
+        alt="Each of the six numbers that the heads of bites have found stands beside its own row "
+        "of W^O. Head 1, with 0.98 animal, writes into the columns animal bites and animal there. "
+        "Head 2, with 0.98 person, writes into person bitten and person there. The sum is the "
+        "output: animal bites 0.98, person bites 0.01, animal bitten 0.01, person bitten 0.98, "
+        "animal there 0.99, person there 0.99.",
+    )
+    cell, middle, column = (49, 26), 248, 73
+    for i, (found, rows, y) in enumerate(zip(FOUND, W_O, (76, 190), strict=True), start=1):
+        s.text(f"head {i}", at=(column, y - 53), kind="value")
+        s.text(f"$W_{i}^O$", at=(middle, y - 53))
+        s.vector(
+            at=(column, y),
+            kind="value",
+            values=figures(found),
+            shade=found,
+            upright=True,
+            cell=(43, 26),
+            shape=("d_v",),
+            shape_side="",
+            name=f"head {i}",
+        )
+        s.matrix(
+            at=(middle, y),
+            values=[[str(one) for one in row] for row in rows],
+            shade=[[0.5 * one for one in row] for row in rows],
+            cell=cell,
+            shape=("d_v", "d_{model}"),
+            shape_side="",
+            name=f"W_{i}^O",
+        )
+        for name, step in (("animal", -26), ("person", 0), ("action", 26)):
+            s.text(name, at=(column - 26, y + step), align="end", size=13)
+    s.arrow((middle, 229), (middle, 254))
+    s.text("sum", at=(middle + 10, 241), align="start", size=13)
+    s.vector(
+        at=(middle, 270),
+        values=figures(OUTPUT),
+        shade=[0.5 * one for one in OUTPUT],
+        cell=cell,
+        shape=("d_{model}",),
+        shape_side="",
+        name="output",
+    )
+    names = ("animal\nbites", "person\nbites", "animal\nbitten", "person\nbitten")
+    for i, name in enumerate((*names, "animal\nthere", "person\nthere")):
+        s.text(name, at=(middle + (i - 2.5) * cell[0], 305), size=13)
+    s.text("output", at=(95, 270), align="end")
     return s
 
 

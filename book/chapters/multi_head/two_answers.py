@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from lib.attention import MultiHeadAttention
 from lib.notebook import seed_everything
+from measure.records import read_results
 
 D_MODEL, DIGITS, RING, ITEMS = 32, 10, 12, 16
 HIDDEN = 128  # of the network behind the heads
@@ -137,6 +138,12 @@ def by_name(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The rows that experiments/head_cost.py records, each under its setting's name."""
     rows = record["settings"]
     return {Setting(**{field: row[field] for field in Setting._fields}).name: row for row in rows}
+
+
+def laboratory_runs(task: str) -> dict[str, list[dict[str, Any]]]:
+    """The recorded runs of a laboratory of the page, under the names of their settings."""
+    rows = read_results("laboratories")["settings"]
+    return {row["name"]: row["runs"] for row in rows if row["task"] == task}
 
 
 def twin_prices(prices: Float[Tensor, "3"], beta: float, lowest: float) -> Float[Tensor, "3"]:

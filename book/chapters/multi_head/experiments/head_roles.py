@@ -21,6 +21,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.multi_head.ablation import ablated, head_codes, layer_codes
+from chapters.multi_head.items import count_items, items_of
 from lib.attention import attention_maps
 from lib.data import PAD, Batch, Pair, Vocabulary, make_batch
 from lib.transformer import Transformer
@@ -30,29 +31,6 @@ from tasks.translation import translation_pairs
 from train.checkpoints import load_published
 
 MOST = 3  # items
-
-
-def items_of(tokens: Sequence[str]) -> list[int | None]:
-    """For each token of a source the number of its item, or None for what stands between two.
-
-    A comma after the name of a day, or between the figures of a date, belongs to the date.
-    """
-    found: list[int | None] = []
-    item = 0
-    for i, token in enumerate(tokens):
-        after = tokens[i + 1] if i + 1 < len(tokens) else ""
-        in_date = tokens[i - 1].endswith("day") or (tokens[i - 1].isdigit() and after.isdigit())
-        if token == "and" or (token == "," and not in_date):
-            found.append(None)
-            continue
-        if found and found[-1] is None:
-            item += 1
-        found.append(item)
-    return found
-
-
-def count_items(pair: Pair) -> int:
-    return 1 + max(item for item in items_of(pair.source) if item is not None)
 
 
 @torch.no_grad()

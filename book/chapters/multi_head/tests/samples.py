@@ -2,7 +2,6 @@
 
 from chapters.multi_head.ablation import head_codes, layer_codes
 from chapters.multi_head.head_ablation import HeadAblation
-from chapters.multi_head.heads_explorer import HeadsExplorer
 from lib.data import Pair
 from tests.packed import packed
 
@@ -34,7 +33,6 @@ SAMPLES = {
         mode="mean",
         sentence=1,
     ),
-    "heads_explorer": lambda: HeadsExplorer(48, 3, time=11),
 }
 # What is more than a choice or a number: what fits the sample, and what does not
 TEXTS = {

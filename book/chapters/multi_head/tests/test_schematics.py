@@ -5,13 +5,17 @@ import re
 import torch
 
 from chapters.multi_head.schematics import (
-    BETA,
-    PRICES,
-    head_weights,
+    BOTH,
+    FOUND,
+    LEFT,
+    OUTPUT,
+    RIGHT,
+    W_O,
+    findings_and_output,
     heads_side_by_side,
     numbered_split,
-    one_and_two_heads,
     one_head_off,
+    one_look_or_two,
 )
 from lib.attention import MultiHeadAttention
 from tests.helpers import assert_shapes, normal
@@ -51,14 +55,49 @@ def test_the_split_of_the_layer_puts_the_numbers_where_the_schematic_has_them():
     assert drawn == [int(number) for number in wanted]
 
 
-def test_the_weights_of_one_and_two_heads_are_softmaxes():
-    for beta in (BETA, -BETA):
-        want = (beta * torch.tensor(PRICES)).softmax(dim=0)
-        torch.testing.assert_close(torch.tensor(head_weights(beta)), want)
-    drawn = _texts(one_and_two_heads().svg())
-    assert [text for text in drawn if text in ("0.86", "0.12", "0.02", "0.00")] == (
-        ["0.00", "0.00", "0.02", "0.12", "0.86"] * 2 + ["0.86", "0.12", "0.02", "0.00", "0.00"]
-    )
+def example() -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """bat bites man, and what to ask for: the word on the left, the word on the right."""
+    x = torch.tensor([[1.0, 0, 0, 1, 0, 0], [0, 0, 1, 0, 1, 0], [0, 1, 0, 0, 0, 1]])
+    left = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
+    return x, [8 * left, 8 * left.T]
+
+
+def row_of_bites(x: torch.Tensor, asks: torch.Tensor) -> torch.Tensor:
+    place = x[:, 3:]
+    return (place @ asks @ place.T / 3**0.5).softmax(dim=1)[1]
+
+
+def test_the_numbers_of_the_example_are_those_of_attention():
+    x, asks = example()
+    weights = [row_of_bites(x, one) for one in (sum(asks), *asks)]
+    for drawn, computed in zip((BOTH, LEFT, RIGHT), weights, strict=True):
+        assert [round(one, 2) for one in computed.tolist()] == list(drawn)
+    found = [row @ x[:, :3] for row in weights[1:]]
+    for drawn, computed in zip(FOUND, found, strict=True):
+        assert [round(one, 2) for one in computed.tolist()] == list(drawn)
+    w_o = torch.tensor(W_O, dtype=torch.float32).flatten(0, 1)
+    assert [round(one, 2) for one in (torch.cat(found) @ w_o).tolist()] == list(OUTPUT)
+
+
+def test_the_two_sentences_differ_only_in_what_two_heads_find():
+    drawn = _texts(one_look_or_two().svg())
+    assert drawn.count("half bat, half man") == 2
+    panels = [drawn[: len(drawn) // 2], drawn[len(drawn) // 2 :]]
+    numbers = [[text for text in panel if text[0] == "0"] for panel in panels]
+    assert numbers[0] == numbers[1] == [f"{x:.2f}" for x in (*BOTH, *LEFT, *RIGHT)]
+    assert [panel[:3] for panel in panels] == [["bat", "bites", "man"], ["man", "bites", "bat"]]
+    for panel in panels:
+        assert [text for text in panel[3:] if text in ("bat", "man")] == [panel[0], panel[2]]
+
+
+def test_the_output_of_the_example_has_the_shapes_of_the_layer():
+    x, asks = example()
+    found = [row_of_bites(x, one) @ x[:, :3] for one in asks]
+    rows = torch.tensor(W_O, dtype=torch.float32)
+    tensors = {"output": torch.cat(found) @ rows.flatten(0, 1)}
+    for i in (1, 2):
+        tensors |= {f"head {i}": found[i - 1], f"W_{i}^O": rows[i - 1]}
+    assert_shapes(findings_and_output(), tensors, {"d_v": 3, "d_{model}": 6})
 
 
 def test_one_of_four_heads_is_off():

@@ -9,7 +9,8 @@ from playwright.sync_api import expect
 from chapters.multi_head.ablation import ablated, accuracy, head_codes
 from chapters.multi_head.head_ablation import HeadAblation
 from chapters.multi_head.tests.samples import SAMPLES
-from lib.data import EOS, make_batch, tokenise
+from lib.attention import attention_maps
+from lib.data import BOS, EOS, make_batch, tokenise
 from lib.decoding import greedy
 from measure.records import read_results
 from tasks.translation import translation_pairs
@@ -135,6 +136,51 @@ def test_what_is_not_measured_yet_is_no_zero(stage, widget):
     assert shown == ["0 %", "–"]
 
 
+@pytest.mark.parametrize("head", ["e2.3", "d1.2", "c2.4"])
+def test_the_map_of_a_head_is_torch_s(stage, published, widget, head):
+    model, vocabs, pairs = published
+    page = stage.functions(widget)
+    packed = pack_model(model, *vocabs)
+    page.evaluate(BUILD, [packed.header, base64.b64encode(packed.data).decode()])
+    code, number = head.split(".")
+    layer = next(layer for layer in widget.layers if layer["code"] == code)
+    [row] = by_torch(model, vocabs, [pairs[26]], widget, "", "zero")[0]
+    found = page.evaluate(
+        "([words, layer, head]) => own.ablation.attentionMap(net, words, 60, layer, head)",
+        [list(pairs[26].source), layer, int(number) - 1],
+    )
+    batch = make_batch([pairs[26]], *vocabs)
+    read = torch.tensor([[BOS, *row[:-1]]])
+    maps = attention_maps(model, batch.source, batch.source_lengths, read)[layer["name"]]
+    source, target = [*pairs[26].source, "<eos>"], ["<bos>", *vocabs[1].decode(row)]
+    assert found["rows"] == (source if code[0] == "e" else target)
+    assert found["columns"] == (target if code[0] == "d" else source)
+    weights = torch.tensor([[x or 0.0 for x in line] for line in found["weights"]])
+    torch.testing.assert_close(weights, maps[0, int(number) - 1], rtol=0, atol=1e-5)
+    later = torch.ones(weights.shape).triu(1).bool() if code[0] == "d" else weights < 0
+    shown = torch.tensor([[x is None for x in line] for line in found["weights"]])
+    assert torch.equal(shown, later)
+
+
+def test_the_head_that_was_switched_off_last_shows_its_map(stage, widget):
+    page = stage.show(widget)
+    part = page.locator(".ha-map")
+    switch(page).click()
+    expect(part).to_be_hidden()  # until the model is there
+    load(page)
+    expect(part).to_contain_text(f"{WORST}: what it attends to while all heads are on")
+    expect(part.locator("select")).to_be_hidden()
+    switch(page, "Cross-attention, layer 1, head 2").click()
+    expect(part).to_contain_text("Cross-attention, layer 1, head 2: what it attends to")
+    part.locator("select").select_option(label=WORST)
+    expect(part).to_contain_text(f"{WORST}: what it attends to")
+    words = widget.sentences[0][0].split()
+    heads = part.locator("th[scope=row]").all_inner_texts()
+    assert heads == [*words, "<eos>"]
+    page.get_by_role("button", name="All on").click()
+    expect(part).to_be_hidden()
+
+
 # --- the page stays alive -----------------------------------------------------------------------
 
 
@@ -212,12 +258,14 @@ def test_the_model_comes_when_asked_for_and_a_switch_changes_all(stage, publishe
         f"{count} of 50",
         f"{2 * count} %",
     ]
-    assert bar(page, "Tokens predicted right") == ["1 head off", f"{100 * found.tokens:.1f} %"]
+    assert bar(page, "Next word right") == ["1 head off", f"{100 * found.tokens:.1f} %"]
     vocabs, pairs = published[1:]
     wrong = [i for i, (row, pair) in enumerate(zip(said, pairs, strict=True))
              if vocabs[1].decode(row) != list(pair.target)]  # fmt: skip
     expect(page.locator(".ha-list summary")).to_have_text(f"The {len(wrong)} wrong translations")
     page.locator(".ha-list summary").click()
+    sources = page.locator(".ha-failures .ha-source")
+    assert sources.all_inner_texts() == [" ".join(pairs[i].source) for i in wrong]
     page.get_by_role("button", name=f"Sentence {wrong[1] + 1}", exact=True).click()
     expect(page.get_by_label("Sentence", exact=True)).to_have_value(str(wrong[1]))
     lines = page.locator(".ha-line")
