@@ -467,9 +467,9 @@ const SENSES = new Map(Object.entries({
 }).map(([word, both]) =>
   [word, both.map(([german, clues]) => ({ german, clues: clues.split(" ") }))]));
 const PLAIN = {
-  nouns: ["man", "dog", "child", "friend", "house"],
-  verbs: ["bites", "hits", "saw", "likes"],
-  between: ["in", "on", "by", "near", "with"],
+  nouns: ["man", "woman", "dog", "child", "friend", "house"],
+  verbs: ["bites", "hits", "saw", "likes", "needs"],
+  between: ["in", "on", "at", "by", "near", "with", "and"],
   before: ["the", "a", "my", "this", "old", "small", "red"],
 };
 const [UNSURE, UNASKED, MOST_WORDS, LONG] = ["?", "·", 16, 32];
