@@ -31,6 +31,7 @@ from widgets import joiner
 PROBES = 80  # of a run, closer together at its start, as in worker.js
 LAST = 20  # steps whose mean loss counts
 START: dict[str, dict[str, Any]] = {
+    "senses": {"attention": "chosen", "unsure": True, "n_heads": 2, "d_model": 32, "lr": 5e-3},
     "order": {"positions": "none", "causal": False, "n_layers": 2, "n_heads": 4, "d_model": 32}
     | {"lr": 3e-3},
     "neighbours": {"n_heads": 4, "d_model": 32, "d_k": 8, "lr": 1e-2},
@@ -43,6 +44,7 @@ SECONDS = {"neighbours": 5, "others": 30}
 ACCURACY, LOSS = "accuracy", "loss"
 INSIDE, NEXT, FAR = "positions 17 to 32", "positions 33 to 48", "positions 113 to 128"
 LEAST = "least loss without looking ahead"
+LONG = "right among 32 words"
 Bars = Mapping[str, tuple[float, float]]
 
 
@@ -60,6 +62,22 @@ class Setting(NamedTuple):
 
 
 SETTINGS = (
+    Setting("senses", "by itself", {"attention": "itself"}, {ACCURACY: (0.25, 0.42)}),
+    Setting(
+        "senses",
+        "all words alike",
+        {"attention": "equal"},
+        {ACCURACY: (0.95, 1), LONG: (0.5, 0.85)},
+    ),
+    Setting("senses", "one head chooses", {"n_heads": 1}, {ACCURACY: (0.8, 1), LONG: (0.8, 1)}),
+    Setting("senses", "two heads choose", {}, {ACCURACY: (0.97, 1), LONG: (0.93, 1)}),
+    Setting("senses", "four heads choose", {"n_heads": 4}, {ACCURACY: (0.98, 1), LONG: (0.93, 1)}),
+    Setting(
+        "senses",
+        "one head, always a clue",
+        {"n_heads": 1, "unsure": False},
+        {ACCURACY: (0.85, 1)},
+    ),
     Setting("order", "without positions", {}, {ACCURACY: (0.6, 0.68)}),
     Setting("order", "with positions", {"positions": "learned"}, {ACCURACY: (0.999, 1)}),
     Setting("order", "causal mask, no positions", {"causal": True}, {ACCURACY: (0.999, 1)}),

@@ -149,10 +149,11 @@ function build(w) {
       Object.assign(run, { ms, step: step ?? run.step });
     },
     probe({ type, id, ...probe }) { run.probes.push(probe); },
-    answer({ type, id, ...found }) {
+    answer({ type, id, maps: own, ...found }) {
       const last = run.answers.at(-1);
       if (last && last.text === found.text && last.step === found.step) run.answers.pop();
       run.answers.push(found);
+      if (own && run.probes.length) run.probes.push({ ...run.probes.pop(), maps: own, own: true });
     },
     done() {
       run.state = "done";
@@ -309,10 +310,11 @@ function build(w) {
     later();
   }
 
+  const whose = h("p", { class: "bw-note" }); // which input the maps are of
   const heading = h("p", { class: "bw-label" });
   const results = h("div", { class: "lab-results", hidden: true },
     curves.element, list.element, torch, scrub,
-    part("Attention maps", maps.element),
+    part("Attention maps", whose, maps.element),
     h("div", { class: "lab-both" }, h("div", { class: "bw-part" }, heading, examples.element),
       part("Measured", numbers.element)));
   const measured = numbers.element.parentElement;
@@ -392,6 +394,7 @@ function build(w) {
   function drawProbe(probe) {
     [held, drawing] = [probe, true];
     maps.element.parentElement.hidden = probe.maps.length === 0;
+    whose.textContent = probe.own ? "Of your own input." : "Of the first example below.";
     heading.textContent = probe.examples.every(({ input }) => !input.length)
       ? "What the model writes" : "Answers to inputs that it was not trained on";
     labResults.inFrames([...maps.jobs(probe.maps), () => {

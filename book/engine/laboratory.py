@@ -1,4 +1,4 @@
-"""Six small Transformers to train in the page: tasks, settings, and the same steps by torch.
+"""Seven small Transformers to train in the page: tasks, settings, and the same steps by torch.
 
 What a setting may be stands here once: the page gets it as data. The page trains in a worker, with
 the engine in `engine/`, which it loads when a reader first presses Train.
@@ -62,6 +62,46 @@ def _depth(norm: str, n_layers: int, warmup: int = 0, lr: float = 0.01) -> dict[
 
 
 TASKS: dict[str, Task] = {
+    "senses": Task(
+        "What does bank mean here?",
+        "One layer of self-attention, without positions, translates the words that have two "
+        "meanings into German: bank is Bank (money) or Ufer (river). Where no word of the sentence "
+        "settles the meaning, the answer is ?.",
+        {
+            "attention": Setting(
+                "Each word attends to",
+                ("itself", "equal", "chosen"),
+                {
+                    "itself": "itself alone",
+                    "equal": "all words alike",
+                    "chosen": "what it chooses",
+                },
+            ),
+            "unsure": Setting(
+                "Sentences without a clue",
+                (True, False),
+                {True: "are answered ?", False: "are left out"},
+            ),
+            "n_heads": Setting("Heads", (1, 2, 4)),
+            "d_model": WIDTH,
+            "lr": Setting("Learning rate", (0.001, 0.002, 0.005, 0.01, 0.02)),
+        },
+        {"attention": "chosen", "unsure": True, "n_heads": 2, "d_model": 32, "lr": 0.005},
+        (
+            ("Each word by itself", {"attention": "itself", "unsure": True}),
+            ("All words alike", {"attention": "equal", "unsure": True}),
+            ("One head", {"attention": "chosen", "unsure": True, "n_heads": 1}),
+            ("Two heads", {"attention": "chosen", "unsure": True, "n_heads": 2}),
+            ("One head, always a clue", {"attention": "chosen", "unsure": False, "n_heads": 1}),
+        ),
+        "Words of two meanings right",
+        (
+            "Your own sentence",
+            "Some of bank, bat, spring, match, nail and seal, with a clue such as river, money, "
+            "cave, ball, candle, wax, and small words such as the, old, man, dog, bites, in, near",
+            "bat bites man in cave",
+        ),
+    ),
     "order": Task(
         "Does the model know the order of the words?",
         "An encoder names the role of each word (who, act, whom) in sentences of three words. It "
@@ -217,6 +257,8 @@ class Laboratory(BookWidget):
     d_model = domain.OneOf(_options("d_model"))
     d_k = domain.OneOf(_options("d_k"))
     n_layers = domain.OneOf(_options("n_layers"))
+    attention = domain.OneOf(_options("attention"))
+    unsure = Bool()
     positions = domain.OneOf(_options("positions"))
     norm = domain.OneOf(_options("norm"))
     causal = Bool()

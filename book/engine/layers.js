@@ -38,8 +38,9 @@ export class Scope {
 
 /** x W^T + b. It begins as torch's nn.Linear does, or as those of our layers: xavier, no bias. */
 export class Linear {
-  constructor(scope, inputs, outputs, { bias = true, xavier = false } = {}) {
-    const bound = xavier ? Math.sqrt(6 / (inputs + outputs)) : 1 / Math.sqrt(inputs);
+  constructor(scope, inputs, outputs, { bias = true, xavier = false, zero = false } = {}) {
+    const spread = xavier ? Math.sqrt(6 / (inputs + outputs)) : 1 / Math.sqrt(inputs);
+    const bound = zero ? 0 : spread;
     this.engine = scope.engine;
     this.weight = scope.uniform("weight", [outputs, inputs], bound);
     this.bias = bias ? scope.uniform("bias", [outputs], xavier ? 0 : bound) : null;
@@ -172,15 +173,18 @@ const SCHEMES = new Map(Object.entries({
  * which keys and values are taken from, cross-attention. `weights` is the last map of each head.
  */
 export class MultiHeadAttention {
-  constructor(scope, d_model, n_heads, { d_k = d_model / n_heads, positions = null } = {}) {
+  constructor(scope, d_model, n_heads, {
+    d_k = d_model / n_heads, positions = null, equal_weights: zero = false,
+  } = {}) {
     if (d_k % 1) throw new Error(`${MULTIPLE} d_model=${d_model} and n_heads=${n_heads}`);
     this.engine = scope.engine;
     this.n_heads = n_heads;
     this.weights = null;
     this.positions = positions ?? new Positions();
     const inside = n_heads * d_k;
-    this.w_q = new Linear(scope.in("w_q"), d_model, inside, { xavier: true });
-    this.w_k = new Linear(scope.in("w_k"), d_model, inside, { xavier: true });
+    // All queries and keys zero give equal weights, and no gradient to W^Q and W^K: so it stays.
+    this.w_q = new Linear(scope.in("w_q"), d_model, inside, { xavier: true, zero });
+    this.w_k = new Linear(scope.in("w_k"), d_model, inside, { xavier: true, zero });
     this.w_v = new Linear(scope.in("w_v"), d_model, inside, { xavier: true });
     this.w_o = new Linear(scope.in("w_o"), inside, d_model, { xavier: true });
     const name = scope.name.replace(/(\.sublayer)?\.$/, "");
@@ -217,8 +221,10 @@ class Residual {
   }
 }
 
-const attention = (scope, config, positions = null) => new Residual(scope, config, (inside) =>
-  new MultiHeadAttention(inside, config.d_model, config.n_heads, { positions }));
+const attention = (scope, config, positions = null) => new Residual(scope, config, (inside) => {
+  const { d_model, n_heads, equal_weights } = config;
+  return new MultiHeadAttention(inside, d_model, n_heads, { positions, equal_weights });
+});
 
 const feedForward = (scope, config) =>
   new Residual(scope, config, (inside) => new FeedForward(inside, config));

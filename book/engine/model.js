@@ -41,9 +41,9 @@ class OneStack {
     this.projection = projection(scope.in("projection"), this.embedding, this.classes, design);
   }
 
-  forward({ tokens, rows, time }) {
+  forward({ tokens, rows, time, lengths }) {
     const x = this.embedding.forward(tokens, [rows, time]);
-    return this.projection.forward(this.encoder.forward(x, { causal: this.causal }));
+    return this.projection.forward(this.encoder.forward(x, { causal: this.causal, lengths }));
   }
 }
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lib.attention import MultiHeadAttention, attention_maps
-from lib.masks import causal_mask
+from lib.masks import causal_mask, combine_masks, padding_mask
 from lib.positions import Learned, Positions
 from lib.training import Schedule, cosine, warm_up
 from lib.transformer import Config, OneStack, Transformer
@@ -148,9 +148,15 @@ class Replay:
         if self.design["kind"] == "translator":
             lengths = torch.as_tensor(batch["source_lengths"]).long()
             return tokens("source"), lengths, tokens("target_in")
-        if self.design["kind"] == "one_stack" and self.design["causal"]:
-            return tokens("tokens"), causal_mask(batch["time"])
-        return (tokens("tokens"),)
+        words = tokens("tokens")
+        if self.design["kind"] == "reader":
+            return (words,)
+        time, mask = words.shape[1], None
+        if self.design["causal"]:
+            mask = causal_mask(time)
+        if "lengths" in batch:
+            mask = combine_masks(mask, padding_mask(torch.as_tensor(batch["lengths"]), time))
+        return words, mask
 
     def logits(self, batch: Mapping[str, Any]) -> Float[Tensor, "*batch classes"]:
         """What the model predicts for a batch of the page.

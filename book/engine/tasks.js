@@ -1,4 +1,4 @@
-// The six laboratories: what a model reads, what it should answer, and how its answers are judged.
+// The seven laboratories: what a model reads, what it should answer, and how its answers are judged.
 // A task draws each batch from a generator that it is given, and from nothing else: so a batch can
 // be made again, in any order. What the model is tested on is drawn when the task is made.
 import * as math from "../widgets/js/math.js";
@@ -42,9 +42,9 @@ const unanswered = (input, outputs = 1) => ({ input, answer: range(input.length 
 const layerNumber = (name) => Number(/\d+/.exec(name)[0]) + 1;
 
 /** The maps of one text; token: what the reader sees of a number. */
-function mapsOf(read, input, token) {
+function mapsOf(read, input, token, batch = batchOf([unanswered(input)])) {
   const labels = input.map(token);
-  return read(batchOf([unanswered(input)]), { maps: true }).maps.map((map) => ({
+  return read(batch, { maps: true }).maps.map((map) => ({
     ...map, rows: labels, columns: labels,
     name: map.name === "attention" ? map.name : `layer ${layerNumber(map.name)}`,
   }));
@@ -95,10 +95,14 @@ function labelling({
     const width = exam.time * outputs;
     const examples = tested.slice(0, shown).map(({ input, answer }, i) =>
       example(input, answer, got.slice(i * width, (i + 1) * width)));
-    const maps = mapsOf(read, tested[0].input, token);
     const accuracy = share(positions(right).map((of) => of.every(Boolean)));
-    return { accuracy, maps, examples, numbers: numbers(right, width) };
+    return { accuracy, examples, numbers: numbers(right, width) };
   }
+
+  const maps = (read, text) => {
+    const ids = text === null ? tested[0].input : parse(text).ids;
+    return ids ? mapsOf(read, ids, token) : null;
+  };
 
   function ask(read, text) {
     const { ids, error } = parse(text);
@@ -110,7 +114,7 @@ function labelling({
     return { input, output, right: right && right.every(Boolean) };
   }
 
-  return { design, options, batch, probe, ask };
+  return { design, options, batch, probe, maps, ask };
 }
 
 const digits = range(10, String);
@@ -374,8 +378,7 @@ function future({ causal, n_layers, n_heads, d_model, lr }, random) {
       const good = acceptedWords(words);
       return { input: [], wanted: [], got: words, right: words.map((_, i) => i < good) };
     });
-    const maps = mapsOf(read, tested[0].input, (id) => LEXICON[id]);
-    return { accuracy, maps, examples, numbers: {
+    return { accuracy, examples, numbers: {
       "written sentences that the grammar accepts": accuracy,
       "next words right": share(got.map((id, i) => id === exam.targets[i])),
       "loss on new sentences": loss,
@@ -383,7 +386,7 @@ function future({ causal, n_layers, n_heads, d_model, lr }, random) {
     } };
   }
 
-  function ask(read, text) {
+  function parse(text) {
     const words = wordsIn(text);
     const { error } = tokensOf(words, number, listed(LEXICON.slice(1)));
     if (error) return { error };
@@ -393,13 +396,28 @@ function future({ causal, n_layers, n_heads, d_model, lr }, random) {
     if (words.includes(".")) {
       return { error: "Leave the full stop to the model: it ends the sentence." };
     }
+    return { words };
+  }
+
+  function ask(read, text) {
+    const { words, error } = parse(text);
+    if (error) return { error };
     const [written] = write(read, [words], makeRandom(seed));
     const fits = acceptedWords(words) === words.length;
     const right = fits ? isSentence(written) : null;
     return { input: words, output: written.slice(words.length), right };
   }
 
-  return { design, options: { steps: 400, lr, schedule: "cosine" }, batch, probe, ask };
+  /** The reader's words are shown with what the model adds to them. */
+  function maps(read, text) {
+    const { words, error } = text === null ? {} : parse(text);
+    if (error) return null;
+    const ids = words ? [".", ...write(read, [words], makeRandom(seed))[0]].map((word) =>
+      number.get(word)) : tested[0].input;
+    return mapsOf(read, ids.slice(0, time), (id) => LEXICON[id]);
+  }
+
+  return { design, options: { steps: 400, lr, schedule: "cosine" }, batch, probe, maps, ask };
 }
 
 // longer: positions that were never trained.
@@ -440,14 +458,165 @@ function longer({ positions, n_layers, n_heads, d_model, lr }, random) {
       got: got.slice(row * longest, row * longest + 2 * trained).map(shown),
       right: right.slice(row * longest, row * longest + 2 * trained),
     }));
-    // Later letters change nothing in the rows of these.
-    const maps = mapsOf(read, tested[0].input.slice(0, pictured), shown);
-    return { accuracy: between(trained, longest), maps, examples,
+    return { accuracy: between(trained, longest), examples,
       numbers: Object.fromEntries(starts.map((start) =>
         [`positions ${start + 1} to ${start + stretch}`, between(start, start + stretch)])) };
   }
 
-  return { design, options: { steps: 400, lr, schedule: "cosine" }, batch, probe, ask: null };
+  // Later letters change nothing in the rows of these.
+  const maps = (read) => mapsOf(read, tested[0].input.slice(0, pictured), shown);
+
+  return { design, options: { steps: 400, lr, schedule: "cosine" }, batch, probe, maps, ask: null };
+}
+
+// --- words of two meanings -------------------------------------------------------------------
+
+// A word: its two translations, and what speaks for each.
+const SENSES = new Map(Object.entries({
+  bank: [["Ufer", "river boat water"], ["Bank", "money loan cash"]],
+  bat: [["Fledermaus", "cave wings night"], ["Schläger", "ball helmet pitch"]],
+  spring: [["Frühling", "flowers april winter"], ["Feder", "steel mattress clock"]],
+  match: [["Streichholz", "fire candle smoke"], ["Spiel", "goal referee stadium"]],
+  nail: [["Fingernagel", "finger polish hand"], ["Nagel", "hammer wood wall"]],
+  seal: [["Robbe", "sea fish ice"], ["Siegel", "letter wax king"]],
+}).map(([word, both]) =>
+  [word, both.map(([german, clues]) => ({ german, clues: clues.split(" ") }))]));
+const PLAIN = {
+  nouns: ["man", "woman", "dog", "child", "friend", "house"],
+  verbs: ["bites", "hits", "saw", "likes", "needs"],
+  between: ["in", "on", "at", "by", "near", "with", "and"],
+  before: ["the", "a", "my", "this", "old", "small", "red"],
+};
+const [UNSURE, UNASKED, MOST_WORDS, LONG] = ["?", "·", 16, 32];
+
+// senses: which meaning a word has here.
+function senses({ attention, unsure, n_heads, d_model, lr }, random) {
+  const double = [...SENSES.keys()];
+  const cluesOf = (word) => SENSES.get(word).flatMap(({ clues }) => clues);
+  const known = [...double, ...double.flatMap(cluesOf), ...Object.values(PLAIN).flat()];
+  const german = [UNSURE, ...[...SENSES.values()].flat().map((sense) => sense.german)];
+  const words = [...known, ...german];
+  const number = numbered(words);
+  const knownNumbers = numbered(known);
+  const design = { ...oneStack({ d_model, n_heads, n_layers: 1, source_vocab: words.length }),
+    equal_weights: attention === "equal" };
+
+  /** A translation for each word: null for one of one meaning, or where the clues do not say. */
+  const solve = (sentence) => sentence.map((word) => {
+    const found = (SENSES.get(word) ?? []).filter(({ clues }) =>
+      clues.some((clue) => sentence.includes(clue)));
+    if (found.length === 1) return found[0].german;
+    return SENSES.has(word) && !found.length && unsure ? UNSURE : null;
+  });
+
+  /** One or two words of two meanings, with a clue or without, among others, in any order. */
+  function sentenceFrom(from) {
+    const chance = (often) => from.uniform() < often;
+    const any = (list) => list[from.integer(list.length)];
+    const [one, other, absent] = from.sample(double, 3);
+    const nouns = (chance(1 / 2) ? [one, other] : [one]).flatMap((word) =>
+      (unsure && chance(1 / 3) ? [word] : [word, any(cluesOf(word))]));
+    if (chance(1 / 4)) nouns.push(any(cluesOf(absent)));
+    if (nouns.length === 1 || chance(1 / 2)) nouns.push(any(PLAIN.nouns));
+    return from.shuffle(nouns).flatMap((noun, i) => [
+      ...(i ? [any(i === 1 ? PLAIN.verbs : PLAIN.between)] : []),
+      ...(chance(1 / 2) ? [any(PLAIN.before)] : []), noun,
+    ]);
+  }
+
+  function draw(from, testing) {
+    for (;;) {
+      const sentence = sentenceFrom(from);
+      if (isHeldOut(sentence.join(" "), 10) === testing) return sentence;
+    }
+  }
+
+  /** A row for each sentence; without attention to others, a row for each word. */
+  function batchFor(sentences) {
+    const alone = attention === "itself";
+    const rowsOf = (lists) => (alone ? lists.flat().map((one) => [one]) : lists);
+    const inputs = rowsOf(sentences.map((sentence) => sentence.map((word) => number.get(word))));
+    const answers = rowsOf(sentences.map((sentence) => solve(sentence).map((answer) =>
+      number.get(answer) ?? -1)));
+    return { tokens: pack(inputs, 0), targets: pack(answers, -1), rows: inputs.length,
+      lengths: Int32Array.from(inputs, ({ length }) => length),
+      time: Math.max(...inputs.map(({ length }) => length)) };
+  }
+
+  /** What the model answers to the words of two meanings of each sentence. */
+  function answersTo(read, sentences) {
+    const batch = batchFor(sentences);
+    const got = likeliest(read(batch).logits, words.length);
+    let at = 0;
+    return sentences.map((sentence, row) => sentence.map((word, i) => {
+      const place = attention === "itself" ? at : row * batch.time + i;
+      at += 1;
+      return SENSES.has(word) ? words[got[place]] : UNASKED;
+    }));
+  }
+
+  /** For each word: whether the answer is right, and whether that is "?"; null where not asked. */
+  const judge = (sentences, got) => sentences.map((sentence, row) => solve(sentence).map(
+    (wanted, i) => (wanted === null ? null
+      : { unsure: wanted === UNSURE, right: wanted === got[row][i] })));
+  const rightOf = (judged) => share(judged.flat().filter(Boolean).map(({ right }) => right));
+
+  const tested = range(200, () => draw(random, true));
+  const fillers = [...PLAIN.nouns, ...PLAIN.between, ...PLAIN.before];
+  const long = tested.slice(0, 50).map((sentence) => random.shuffle([...sentence,
+    ...range(LONG - sentence.length, () => fillers[random.integer(fillers.length)])]));
+
+  function probe(read) {
+    const got = answersTo(read, tested);
+    const judged = judge(tested, got);
+    const only = (is) => rightOf(judged.flat().filter((one) => one?.unsure === is));
+    return {
+      accuracy: rightOf(judged),
+      examples: tested.slice(0, 6).map((sentence, row) => ({ input: sentence,
+        wanted: solve(sentence).map((wanted) => wanted ?? UNASKED), got: got[row],
+        right: judged[row].map((one) => one?.right ?? true) })),
+      numbers: { "words with a clue right": only(false),
+        ...(unsure && { "words without a clue right": only(true) }),
+        [`right among ${LONG} words`]: rightOf(judge(long, answersTo(read, long))) },
+    };
+  }
+
+  function parse(text) {
+    const sentence = wordsIn(text).filter((word) => word !== ".");
+    const { error } = tokensOf(sentence, knownNumbers, `these words: ${listed(known)}`);
+    if (error) return { error };
+    if (sentence.length > MOST_WORDS) {
+      return { error: `It reads at most ${MOST_WORDS} words; these are ${sentence.length}.` };
+    }
+    if (sentence.some((word) => SENSES.has(word))) return { sentence };
+    return { error: `There is nothing to decide here. Use one of ${listed(double)}, too.` };
+  }
+
+  function ask(read, text) {
+    const { sentence, error } = parse(text);
+    if (error) return { error };
+    const [output] = answersTo(read, [sentence]);
+    const wanted = solve(sentence);
+    const judged = output.filter((_, i) => SENSES.has(sentence[i])).map((_, i) => i);
+    const known = judged.every((i) => wanted[i] !== null);
+    return { input: sentence, output,
+      right: known ? output.every((answer, i) => answer === (wanted[i] ?? UNASKED)) : null };
+  }
+
+  function maps(read, text) {
+    const { sentence, error } = text === null ? { sentence: tested[0] } : parse(text);
+    if (error) return null;
+    const ids = sentence.map((word) => number.get(word));
+    const n = ids.length;
+    const token = (id) => words[id];
+    const found = mapsOf(read, ids, token, batchFor([sentence]));
+    if (attention !== "itself") return found;
+    return found.map((map) => ({ ...map, queries: n, keys: n, data: Float32Array.from(
+      { length: map.heads * n * n }, (_, i) => Number(Math.floor(i / n) % n === i % n)) }));
+  }
+
+  const batch = (from) => batchFor(range(32, () => draw(from, false)));
+  return { design, options: { steps: 300, lr, schedule: "cosine" }, batch, probe, maps, ask };
 }
 
 // --- numbers into words ----------------------------------------------------------------------
@@ -535,41 +704,52 @@ function numbers({ longest, n_layers, n_heads, d_model, lr }, random) {
       .every((i) => exam.target_out[i] < 0 || exam.target_out[i] === got[i]));
     const some = tested.slice(0, 6);
     const written = translate(read, some);
-    const first = taught([some[0]]);
-    const given = ["<bos>", ...written[0]];
-    const columns = [...String(some[0]), "<eos>"];
-    const shown = { ...first, target_in: Int32Array.from(given, (word) => targetNumber.get(word)),
-      target_out: Int32Array.from(given, () => -1), target_time: given.length };
-    const labels = {
-      encoder: ["encoder", columns, columns],
-      "decoder.self": ["decoder, self-attention", given, given],
-      "decoder.cross": ["decoder, cross-attention", [...written[0], "<eos>"], columns],
-    };
-    const maps = read(shown, { maps: true }).maps.map((map) => {
-      const [, part, kind] = /^(encoder|decoder)\..*\.(self|cross)/.exec(map.name);
-      const [says, rows, along] = labels[part === "encoder" ? part : `${part}.${kind}`];
-      return { ...map, name: `${says}, layer ${layerNumber(map.name)}`, rows, columns: along };
-    });
     const lengths = [...new Set(tested.map((n) => String(n).length))].sort();
-    return { accuracy: share(whole), maps, examples: some.map((n, i) => example(n, written[i])),
+    return { accuracy: share(whole), examples: some.map((n, i) => example(n, written[i])),
       numbers: Object.fromEntries(lengths.map((length) => [`numbers of ${length} digits right`,
         share(whole.filter((_, i) => String(tested[i]).length === length))])) };
   }
 
-  function ask(read, text) {
+  /** The maps of a number with the words that the model writes for it. */
+  function maps(read, text) {
+    const { n, error } = text === null ? { n: tested[0] } : parse(text);
+    if (error) return null;
+    const [written] = translate(read, [n]);
+    const given = ["<bos>", ...written];
+    const columns = [...String(n), "<eos>"];
+    const shown = { ...sourcesOf([encode(n)]),
+      target_in: Int32Array.from(given, (word) => targetNumber.get(word)),
+      target_out: Int32Array.from(given, () => -1), target_time: given.length };
+    const labels = {
+      encoder: ["encoder", columns, columns],
+      "decoder.self": ["decoder, self-attention", given, given],
+      "decoder.cross": ["decoder, cross-attention", [...written, "<eos>"], columns],
+    };
+    return read(shown, { maps: true }).maps.map((map) => {
+      const [, part, kind] = /^(encoder|decoder)\..*\.(self|cross)/.exec(map.name);
+      const [says, rows, along] = labels[part === "encoder" ? part : `${part}.${kind}`];
+      return { ...map, name: `${says}, layer ${layerNumber(map.name)}`, rows, columns: along };
+    });
+  }
+
+  function parse(text) {
     const plain = text.replace(/[\s,]/g, "");
     const { error } = tokensOf([...plain], digitNumbers, "digits only");
     if (error) return { error };
     const n = Number(plain);
-    if (!plain || String(n).length > MOST) {
-      return { error: `It takes a number of one to ${MOST} digits; its vocabulary has no word for more.` };
-    }
+    return plain && String(n).length <= MOST ? { n }
+      : { error: `It takes a number of one to ${MOST} digits; its vocabulary has no word for more.` };
+  }
+
+  function ask(read, text) {
+    const { n, error } = parse(text);
+    if (error) return { error };
     const [output] = translate(read, [n]);
     return { input: [...String(n)], output, right: output.join(" ") === inWords(n).join(" ") };
   }
 
   const batch = (from) => taught(range(64, () => draw(from, false)));
-  return { design, options: { steps: 500, lr, schedule: "cosine" }, batch, probe, ask };
+  return { design, options: { steps: 500, lr, schedule: "cosine" }, batch, probe, maps, ask };
 }
 
 // --- settings --------------------------------------------------------------------------------
@@ -584,6 +764,8 @@ const lr = { fits: (value) => Number.isFinite(value) && value > 0, says: "a numb
 const common = { n_layers: whole(1, 12), ...sizes, lr };
 const switched = oneOf(true, false);
 const TASKS = new Map(Object.entries({
+  senses: { make: senses, rules: { attention: oneOf("itself", "equal", "chosen"),
+    unsure: switched, ...sizes, lr } },
   order: { make: order, rules: { positions: oneOf("none", "learned"), causal: switched, ...common } },
   neighbours: { make: neighbours, rules: { ...sizes, d_k: whole(1, 64), lr } },
   future: { make: future, rules: { causal: switched, ...common } },
@@ -594,8 +776,8 @@ const TASKS = new Map(Object.entries({
 }));
 
 /**
- * A task: {design, options, batch(random), probe(read), ask(read, text) or null}; read is the
- * model's. random: the generator of what the model is tested on. Throws what a reader should know.
+ * A task: {design, options, batch(random), probe(read), maps(read, text or null), ask(read, text) or
+ * null}; read is the model's; maps are null for a text that the task does not take. random: the generator of what the model is tested on. Throws what a reader should know.
  */
 export function make(name, settings, random) {
   const task = TASKS.get(name);

@@ -64,12 +64,19 @@ export function makeRun({ engine, task, settings, seed }) {
   }
 
   /** How the model does on what it is tested on, after the steps taken so far. */
-  const probe = () => ({ step: taken, ...work.probe(model.read) });
+  const probe = (text = "") => ({ step: taken, ...work.probe(model.read), ...maps(text) });
+
+  /** The attention maps of the reader's text; if there is none that fits, of the first example. */
+  function maps(text) {
+    const own = text && work.ask ? work.maps(model.read, text) : null;
+    return { maps: own ?? work.maps(model.read, null), own: own !== null };
+  }
 
   /** The model's answer to a reader's text: {input, output, right} or {error}. */
   function ask(text) {
     if (!work.ask) return { error: "This laboratory takes no text." };
-    return work.ask(model.read, String(text));
+    const found = work.ask(model.read, String(text));
+    return found.error ? found : { ...found, ...maps(String(text)) };
   }
 
   /** What another program needs to repeat the run: initial parameters and batches among it. */

@@ -25,7 +25,7 @@ function report(step) {
 
 function probe() {
   const begun = performance.now();
-  post("probe", run.probe());
+  post("probe", run.probe(text));
   probing += performance.now() - begun;
 }
 

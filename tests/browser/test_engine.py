@@ -76,7 +76,21 @@ def stacks(kind: str, switch: str):
         yield design | ({"target_vocab": None if shared else 17} if kind == "translator" else {})
 
 
-DESIGNS = [*readers(), *stacks("one_stack", "causal"), *stacks("translator", "tied")]
+def padded():
+    """Stacks for sentences of different lengths; one whose weights are equal, and stay it."""
+    sizes = {"source_vocab": 13, "n_layers": 1, "d_ff": 23, "activation": "relu", "tied": False}
+    for equal, (n_heads, d_model), causal in product((False, True), ((1, 11), (2, 14)), (False, True)):
+        design = {"kind": "one_stack", **sizes, "n_heads": n_heads, "d_model": d_model}
+        design |= {"norm": "pre", "positions": "none", "causal": causal}
+        yield design | {"equal_weights": equal, "padded": True}
+
+
+DESIGNS = [
+    *readers(),
+    *stacks("one_stack", "causal"),
+    *stacks("translator", "tied"),
+    *padded(),
+]
 OPTIONS = [
     {"steps": STEPS, "lr": 1e-3, "schedule": "cosine", "warmup": 7, "clip": 0.5},
     {"steps": STEPS, "lr": 1e-3, "schedule": "linear", "warmup": 0, "clip": None},
@@ -97,6 +111,8 @@ def batch_of(design: dict, draw: random.Random) -> dict:
         return given | {"targets": tokens(ROWS * TIME * 2, 5)}
     if design["kind"] == "one_stack":
         given = {"tokens": tokens(ROWS * TIME, 13), "rows": ROWS, "time": TIME}
+        if design.get("padded"):
+            given["lengths"] = [TIME, *(draw.randint(1, TIME) for _ in range(ROWS - 1))]
         return given | {"targets": [t - 1 for t in tokens(ROWS * TIME, 14)]}  # some are -1
     lengths = [draw.randint(1, SOURCE_TIME) for _ in range(ROWS)]
     ends = [draw.randint(1, TARGET_TIME) for _ in range(ROWS)]

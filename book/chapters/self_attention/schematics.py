@@ -1,59 +1,122 @@
-"""The schematics of the chapter: a sentence that attends to itself; the layer; its blindness."""
+"""The schematics of the chapter: one word's new vector; a sentence that attends to itself; the
+layer; what it does not see. The numbers are those of the running example.
+"""
 
 from functools import partial
 
 from drawing.attention import CELL, attend, projected
 from drawing.schematic import Schematic
+from lib.attention import attention_weights
+from tasks.bat import FEATURES, SENTENCE, matrices, vectors_of
 
-WORDS = ("dog", "bites", "man")
-QUERIES = ((0, 0.98), (0.98, 0), (0, 1.96))  # of the example
-KEYS = ((1, 0), (0, 1), (1, 0))
-WEIGHTS = ((0.25, 0.5, 0.25), (0.4, 0.2, 0.4), (0.17, 0.67, 0.17))
-VALUES = (1, 0, 2)
-OUTPUTS = (0.75, 1.2, 0.5)
+SHOWN = ("animal", "equipment")  # the features that the story is about
+THREE = ("bat", "bites", "man")
 SHADES = ((0.9, 0.2, 0.5), (0.1, 0.6, 1.0), (0.5, 0.9, 0.0))  # one pattern for each word's output
+
+
+def example() -> dict[str, list[list[float]]]:
+    """Queries, keys, values, weights and outputs of the example, values and outputs as shown."""
+    x, (w_q, w_k, w_v) = vectors_of(), matrices()
+    query, key, value = x @ w_q, x @ w_k, x @ w_v
+    weights = attention_weights(query, key)
+    shown = [FEATURES.index(name) for name in SHOWN]
+    found = {"query": query, "key": key, "value": value[:, shown], "weights": weights}
+    found["output"] = (weights @ value)[:, shown]
+    return {name: tensor.tolist() for name, tensor in found.items()}
+
+
+def two_digits(value: float) -> str:
+    """A number with two digits after the point, and a minus sign that is one."""
+    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
+
+
+def bat_here() -> Schematic:
+    """What the layer is for: the vectors of a sentence, and the new vector of one word."""
+    s = Schematic(
+        400,
+        268,
+        alt="Below stand the words bat, bites, man, in and cave, each with its vector. That of bat "
+        "holds animal 1 and equipment 1. Lines lead from all five through self-attention to a new "
+        "vector above bat: thick ones from bat and from cave, each with the weight 0.49, and thin "
+        "ones from the others. The new vector holds animal 0.97 and equipment 0.00. Above each of "
+        "the other words stands a new vector too.",
+    )
+    found = example()
+    columns = (62, 146, 220, 288, 354)
+    row = found["weights"][0]
+    cell = (60, 24)
+    s.text("animal", at=(32, 20), size=13)
+    s.text("equipment", at=(93, 20), size=13)
+    texts = [two_digits(one) for one in found["output"][0]]
+    new = s.vector(at=(62, 46), kind="value", values=texts, cell=cell, name="new bat")
+    s.text("bat, here", at=(62, 74), kind="value", strong=True)
+    for word, x, weight in zip(SENTENCE, columns, row, strict=True):
+        s.token(word, at=(x, 250), width=52)
+        if word == "bat":
+            old = s.vector(at=(x, 212), values=["1", "1"], cell=cell, name="bat")
+        else:
+            old = s.vector(at=(x, 212), cells=2, cell=(22, 24), name=word)
+            s.vector(at=(x, 46), kind="value", cells=2, cell=(22, 24), name=f"new {word}")
+        strong = weight > 0.4
+        s.arrow(
+            (old.x, old.top[1] - 2),
+            (new.x + 0.12 * (x - 62), 88),
+            two_digits(weight) if strong else "",
+            kind="value" if strong else "plain",
+            side="right" if word == "bat" else "above",
+            dashed=not strong,
+            along=0.4,
+        )
+    s.text("self-attention", at=(396, 100), align="end", strong=True)
+    s.text("likewise for\neach word", at=(396, 126), align="end", size=13)
+    return s
 
 
 def every_word_asks() -> Schematic:
     """The example with its numbers: queries down, keys across, the row of one word lit."""
+    found = example()
     s = Schematic(
         400,
-        318,
-        alt="Three words ask, one in each row: dog, bites and man, each with its query. The same "
-        "three words answer, one in each column, each with its key. In the row of bites, which is "
-        "lit, the weights are 0.40, 0.20 and 0.40. Under the columns are the values 1, 0 and 2. At "
-        "the right are the outputs 0.75, 1.20 and 0.50.",
+        396,
+        alt="Five words ask, one in each row: bat, bites, man, in and cave, each with its query of "
+        "four numbers. The same five answer, one in each column, each with its key. In the row of "
+        "bat, which is lit, the weights are 0.49 for bat, 0.49 for cave and 0.01 for the others. "
+        "Under the columns are the values, animal above equipment: 1 and 1 for bat, 1 and −1 for "
+        "cave, 0 for the others. At the right are the outputs; that of bat is 0.97 and 0.00.",
     )
-    columns, rows = (170, 224, 278), (138, 184, 230)
+    columns, rows = (147, 182, 217, 252, 287), (154, 190, 226, 262, 298)
+    s.text("key", at=(120, 78), kind="key", align="end")
+    s.text("query", at=(84, 126), kind="query")
+    s.text("output", at=(356, 126), kind="value")
+    s.text("animal\nequipment", at=(122, 364), kind="value", align="end", size=13)
+    s.text("value", at=(122, 332), kind="value", align="end")
     number = partial(s.vector, shape_side="")
-    s.text("key", at=(102, 62), kind="key", align="end")
-    s.text("query", at=(102, 98), kind="query", align="end")
-    s.text("output", at=(362, 98), kind="value")
-    s.text("value", at=(134, 288), kind="value", align="end")
-    for word, x, key, value in zip(WORDS, columns, KEYS, VALUES, strict=True):
-        token = s.token(word, at=(x, 20), kind="key", width=50)
-        k = number(at=(x, 62), kind="key", values=[f"{one:g}" for one in key], cell=(22, 22))
-        v = number(at=(x, 288), kind="value", values=[value], cell=(40, 26), name=f"v {word}")
-        s.arrow(token, k, kind="key")
-        s.arrow(k, (x, rows[0] - 18), kind="key")
-        s.arrow(v, (x, rows[-1] + 18), kind="value")
-    for word, y, query, row, output in zip(WORDS, rows, QUERIES, WEIGHTS, OUTPUTS, strict=True):
-        lit = "query" if word == "bites" else "plain"
-        token = s.token(word, at=(28, y), kind="query", width=50)
-        texts = [f"{one:g}" for one in query]
-        q = number(at=(97, y), kind="query", values=texts, cell=(33, 22), name=f"q {word}")
+    for j, (word, x) in enumerate(zip(SENTENCE, columns, strict=True)):
+        s.text(word, at=(x, 22), kind="key", size=13)
+        key = [f"{one:g}" for one in found["key"][j]]
+        k = number(at=(x, 80), kind="key", values=key, cell=(24, 18), upright=True, name=f"k {j}")
+        value = [f"{one:g}".replace("-", "−") for one in found["value"][j]]
+        v = number(
+            at=(x, 358), kind="value", values=value, cell=(28, 22), upright=True, name=f"v {j}"
+        )
+        s.arrow(k, (x, rows[0] - 16), kind="key")
+        s.arrow(v, (x, rows[-1] + 16), kind="value")
+    for i, (word, y) in enumerate(zip(SENTENCE, rows, strict=True)):
+        lit = word == "bat"
+        s.text(word, at=(42, y), kind="query", align="end", size=13)
+        query = [f"{one:g}" for one in found["query"][i]]
+        q = number(at=(84, y), kind="query", values=query, cell=(16, 22), name=f"q {i}")
+        weights = found["weights"][i]
         a = number(
-            at=(columns[1], y),
-            kind=lit,
-            values=[f"{one:.2f}" for one in row],
-            shade=row if lit == "query" else (),
-            cell=(54, 30),
-            name=f"a {word}",
+            at=(columns[2], y),
+            kind="query" if lit else "plain",
+            values=[two_digits(one) for one in weights],
+            shade=weights if lit else (),
+            cell=(35, 28),
+            name=f"a {i}",
         )
-        o = number(
-            at=(362, y), kind="value", values=[f"{output:.2f}"], cell=(50, 26), name=f"o {word}"
-        )
-        s.arrow(token, q, kind="query")
+        output = [two_digits(one) for one in found["output"][i]]
+        o = number(at=(357, y), kind="value", values=output, cell=(40, 24), name=f"o {i}")
         s.arrow(q, a, kind="query")
         s.arrow(a, o, kind="value")
     return s
@@ -63,21 +126,21 @@ def one_layer() -> Schematic:
     """Self-attention with all its shapes, from the vectors of one sentence to the outputs."""
     s = Schematic(
         400,
-        622,
-        alt="The vectors of dog bites man are the rows of one matrix X. Three matrices, W^Q, W^K "
+        752,
+        alt="The vectors of bat bites man in cave are the rows of one matrix X. Three matrices, W^Q, W^K "
         "and W^V, make queries Q, keys K and values V of the same X. Q times K transposed, over "
         "the root of d_k, gives a square of scores; softmax of each row makes weights; the weights "
         "times V are the outputs, one for each word.",
     )
-    tokens = s.row(s.token, WORDS, at=(203, 20), step=66)
-    grid = partial(s.matrix, cell=CELL, side="left", rows=3)
-    x = grid("$X$", at=(203, 86), columns=5, shape=("time", "d_x"), shape_side="right")
+    tokens = s.row(s.token, SENTENCE, at=(203, 20), step=66)
+    grid = partial(s.matrix, cell=CELL, side="left", rows=5)
+    x = grid("$X$", at=(203, 99), columns=5, shape=("time", "d_x"), shape_side="right")
     for token in tokens:
         s.arrow(token, x, path="vhv")
-    q = projected(s, "Q", "query", x, y=162, columns=4)
-    k = projected(s, "K", "key", x, y=162, columns=4)
-    v = projected(s, "V", "value", x, y=162, columns=2)
-    attend(s, q, k, v, shade=[list(row) for row in WEIGHTS])
+    q = projected(s, "Q", "query", x, y=188, columns=4)
+    k = projected(s, "K", "key", x, y=188, columns=4)
+    v = projected(s, "V", "value", x, y=188, columns=5)
+    attend(s, q, k, v, shade=example()["weights"])
     return s
 
 
@@ -86,9 +149,9 @@ def two_orders() -> Schematic:
     s = Schematic(
         400,
         232,
-        alt="Two panels. On the left, self-attention reads dog bites man and gives an output for "
-        "each word, drawn as a pattern of three cells. On the right it reads man bites dog. Each "
-        "word has the same pattern as on the left; the patterns of dog and man have changed "
+        alt="Two panels. On the left, self-attention reads bat bites man and gives an output for "
+        "each word, drawn as a pattern of three cells. On the right it reads man bites bat. Each "
+        "word has the same pattern as on the left; the patterns of bat and man have changed "
         "places, as the words have.",
     )
     for middle, order, below_it, above_it in (
@@ -105,9 +168,9 @@ def two_orders() -> Schematic:
                 shade=SHADES[word],
                 upright=True,
                 cell=(24, 16),
-                name=f"{WORDS[word]} {middle}",
+                name=f"{THREE[word]} {middle}",
             )
-            token = s.token(WORDS[word], at=(x, 184), width=56)
+            token = s.token(THREE[word], at=(x, 184), width=56)
             s.arrow(token, (x, attention.bottom[1] + 3))
             s.arrow((x, attention.top[1] - 3), output, kind="value")
         s.text(below_it, at=(middle, 218))
@@ -125,7 +188,7 @@ def where_words_meet() -> Schematic:
     )
     columns = (76, 160, 244)
     levels = (312, 258, 204, 132, 78, 24)
-    for word, x in zip(WORDS, columns, strict=True):
+    for word, x in zip(THREE, columns, strict=True):
         token = s.token(word, at=(x, levels[0]), width=60)
         low = s.layer("network", at=(x, levels[1]), width=74, height=30)
         high = s.layer("network", at=(x, levels[4]), width=74, height=30)

@@ -1,5 +1,5 @@
 // Self-attention of a short sentence or of many random vectors, with the arithmetic behind every
-// number. Queries, keys and values are the same vectors, and positions if they are added.
+// number. Queries, keys and values are made of the vectors by three matrices, or are the vectors.
 import * as chart from "../../widgets/js/chart.js";
 import * as controls from "../../widgets/js/controls.js";
 import * as math from "../../widgets/js/math.js";
@@ -29,18 +29,21 @@ function positionsOf(time, width) {
   return marks;
 }
 
-/** Vectors, scores, weights and outputs. A masked score is null. */
-function selfAttention(embeddings, { scaled, causal, positions }) {
+/** Queries, keys, values, scores, weights and outputs. A masked score is null. */
+function selfAttention(embeddings, { scaled, causal, positions }, matrices) {
   const [time, width] = [embeddings.length, embeddings[0].length];
   const added = positions && positionsOf(time, width);
   const vectors = !added ? embeddings
     : embeddings.map((row, i) => row.map((value, k) => value + added[i][k]));
+  const [queries, keys, values] = matrices ? matrices.map((w) => math.matmul(vectors, w))
+    : [vectors, vectors, vectors];
   const mask = causal ? math.causalMask(time) : undefined;
-  const scale = scaled ? 1 / Math.sqrt(width) : 1;
-  const { scores, weights, output } = math.attention(vectors, vectors, vectors, { mask, scale });
+  const d_k = keys[0].length;
+  const scale = scaled ? 1 / Math.sqrt(d_k) : 1;
+  const { scores, weights, output } = math.attention(queries, keys, values, { mask, scale });
   const hide = (rows) => (!mask ? rows
     : rows.map((row, i) => row.map((value, j) => (mask[i][j] ? value : null))));
-  return { vectors, scores: hide(scores), weights: hide(weights), output, width };
+  return { queries, keys, values, scores: hide(scores), weights: hide(weights), output, d_k };
 }
 
 /**
@@ -65,12 +68,12 @@ function spellSum(pairs) {
 }
 
 /** The arithmetic of one score, one weight and one entry of the output: [what, text] each. */
-function spellOut(found, tokens, { query: i, key: j, entry: k }, scaled) {
-  const { vectors, scores, weights, output, width } = found;
+function spellOut(found, tokens, { query: i, key: j, entry: k }, scaled, nameOf) {
+  const { queries, keys, values, scores, weights, output, d_k } = found;
   const pair = `${tokens[i]} → ${tokens[j]}`;
-  const kept = weights[i].map((weight, m) => [weight, vectors[m][k]]).filter(([a]) => a !== null);
+  const kept = weights[i].map((weight, m) => [weight, values[m][k]]).filter(([a]) => a !== null);
   const mixed = spellSum(kept);
-  const last = [`Output of ${tokens[i]}, entry ${k + 1}`,
+  const last = [`Output of ${tokens[i]}, ${nameOf(k)}`,
     `${mixed.text} ${result(output[i][k], mixed.given)}`];
   const score = scores[i][j];
   if (score === null) {
@@ -81,12 +84,12 @@ function spellOut(found, tokens, { query: i, key: j, entry: k }, scaled) {
   const top = Math.max(...open) > 10 ? Math.max(...open) : 0; // taken off, or exp grows too large
   const power = Math.exp(score - top);
   const total = open.reduce((sum, one) => sum + Math.exp(one - top), 0);
-  const sum = spellSum(Array.from(vectors[i], (value, m) => [value, vectors[j][m]]));
+  const sum = spellSum(Array.from(queries[i], (value, m) => [value, keys[j][m]]));
   const exponent = `${factor(score)}${top ? ` − ${factor(top)}` : ""}`;
   const share = result(weights[i][j], rounded(power) / rounded(total));
   return [
     [`Score, ${pair}`, scaled
-      ? `(${sum.text}) / √${width} ${result(score, sum.given / Math.sqrt(width))}`
+      ? `(${sum.text}) / √${d_k} ${result(score, sum.given / Math.sqrt(d_k))}`
       : `${sum.text} ${result(score, sum.given)}`],
     [`Weight, ${pair}`, `exp(${exponent}) / sum over the row `
       + `≈ ${factor(power)} / ${factor(total)} ${share}`],
@@ -113,7 +116,8 @@ export default {
       const rows = w.data("vectors");
       const known = Object.fromEntries(w.data("words").map((word, i) => [word, rows[i]]));
       const [{ most }, limit] = [w.domain("n_tokens"), w.data("limit")];
-      const widest = Math.max(...w.domain("width"), rows[0].length);
+      const [features, matrices] = [w.data("features"), w.data("matrices")];
+      const widest = Math.max(...w.domain("width"), rows[0].length, matrices[2]?.[0].length ?? 0);
       function parse(text) {
         const tokens = cut(text);
         const strange = tokens.filter((token) => !Object.hasOwn(known, token));
@@ -131,10 +135,14 @@ export default {
         entry: ui.integer(0, widest - 1),
       });
       const isRandom = () => w.get("source") === "random";
+      const isProjected = () => matrices.length > 0 && w.get("projected") && !isRandom();
+      /** The name of an entry of an output or, capitalised, of an embedding. */
+      const entryName = (k) => (isRandom() ? null : features[k]) ?? `entry ${k + 1}`;
       const current = () => {
         const tokens = isRandom() ? Array.from({ length: w.get("n_tokens") }, (_, i) => `t${i}`)
           : cut(parse(w.get("sentence")));
-        const width = isRandom() ? w.get("width") : rows[0].length;
+        const own = isProjected() ? matrices[2][0].length : rows[0].length;
+        const width = isRandom() ? w.get("width") : own;
         const place = (key, size) => Math.min(w.get(key), size - 1);
         return { tokens, query: place("query", tokens.length), key: place("key", tokens.length),
           entry: place("entry", width) };
@@ -148,7 +156,10 @@ export default {
       const sizes = ui.h("div", { class: "sa-sizes" },
         [["n_tokens", "Tokens"], ["width", "Dimension"], ["spread", "Spread"], ["seed", "Draw"]]
           .map(([which, label]) => controls.slider(w, which, { label }).element));
+      const projected = matrices.length > 0 && controls.toggle(w, "projected",
+        { label: "Use W^Q, W^K and W^V" }).element;
       const toggles = ui.row(
+        ...(projected ? [projected] : []),
         controls.toggle(w, "scaled", { label: "Divide by √dimension" }).element,
         controls.toggle(w, "causal", { label: "Causal mask" }).element,
         controls.toggle(w, "positions", { label: "Add positions" }).element);
@@ -162,7 +173,8 @@ export default {
         const value = ui.h("span", { class: "bw-value", "aria-hidden": "true" });
         const input = controls.steady(ui.h("input", { type: "range", class: "bw-slider", id,
           min: -limit, max: limit, step: 0.001, input: () => change(k, input.valueAsNumber) }));
-        const label = ui.h("label", { class: "bw-label", for: id, text: `Entry ${k + 1}` });
+        const name = features[k] ?? `Entry ${k + 1}`;
+        const label = ui.h("label", { class: "bw-label", for: id, text: name });
         return { input, value, element: ui.h("div", { class: "bw-field" },
           ui.h("div", { class: "bw-field-head" }, label, value), input) };
       });
@@ -183,7 +195,7 @@ export default {
       let drawn = { seed: null };
       function spell(place, line) {
         const { tokens } = current();
-        const all = spellOut(found, tokens, place, w.get("scaled"));
+        const all = spellOut(found, tokens, place, w.get("scaled"), entryName);
         lines.replaceChildren(...all.flatMap(([term, text], k) => [
           ui.h("dt", { class: `bw-label${k === line ? " sa-read" : ""}`, text: term }),
           ui.h("dd", { text })]));
@@ -214,17 +226,19 @@ export default {
         const now = JSON.stringify({ ...state, query: 0, key: 0, entry: 0 });
         if (now !== shown) {
           shown = now;
-          found = selfAttention(embed(state, tokens), state);
+          found = selfAttention(embed(state, tokens), state, isProjected() ? matrices : null);
           const labels = { rows: tokens, columns: tokens };
           scores.update(found.scores, { ...labels, max: largest(found.scores) });
           weights.update(found.weights, { ...labels, max: 1 });
           outputs.update(found.output, { rows: tokens,
-            columns: found.output[0].map((_, m) => String(m + 1)), max: largest(found.output) });
+            columns: found.output[0].map((_, m) => (random ? null : features[m]) ?? String(m + 1)),
+            max: largest(found.output) });
           query.limits(0, tokens.length - 1);
           key.limits(0, tokens.length - 1);
         }
         sentence.element.hidden = random;
         sizes.hidden = !random;
+        if (projected) projected.hidden = random;
         editor.hidden = random || !entries.length;
         scores.outline(i, j);
         weights.outline(i, j);
