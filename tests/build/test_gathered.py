@@ -5,13 +5,20 @@ from pathlib import Path
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from nbformat.v4 import new_markdown_cell
+from nbformat.v4 import new_markdown_cell, new_output
 from sphinx.errors import ExtensionError
 
 from build.doctree.folds import fold_of, spoken, words
 from build.pages.search import read_page
 from tests.build.test_questions import OUTCOME, PREDICT, build, soup
 from tests.question_book import code, heading, notebook
+
+
+# The smallest picture.
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+    "gg=="
+)
 
 
 def text(markdown: str) -> nbformat.NotebookNode:
@@ -35,9 +42,7 @@ def page_of(folder: Path, *cells: nbformat.NotebookNode) -> BeautifulSoup:
 def before(page: BeautifulSoup, number: int) -> str:
     """The text of the element that holds a mark, up to the mark."""
     mark = page.select_one(f"#check-{number}-mark")
-    texts = [str(part) for part in mark.find_all_previous(string=True)]
-    held = [part for part in mark.parent.strings if part in texts]
-    return " ".join("".join(held).split())
+    return " ".join("".join(part.text for part in reversed([*mark.previous_siblings])).split())
 
 
 @pytest.mark.parametrize(
@@ -94,8 +99,9 @@ def test_the_mark_stands_at_the_end_of_the_text_before(markdown, found, tmp_path
 
 
 def test_marks_follow_each_other_over_open_cells_and_captions(tmp_path):
-    figure = code("plot()", ["remove-input"], "drawn\n")
+    figure = code("plot()", ["remove-input"])
     figure.metadata["mystnb"] = {"figure": {"caption": "A picture.", "name": "fig-a"}}
+    figure.outputs = [new_output("display_data", data={"image/png": PIXEL})]
     page = page_of(
         tmp_path / "book", text("Text."), code("1", []), proof(), proof(), text("More."), figure, proof()
     )
