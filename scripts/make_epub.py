@@ -45,6 +45,7 @@ LEFT_OUT = (
     "//script|//noscript|//button|//input|//link|//style[not(ancestor::*[local-name()='svg'])]"
     "|//a[contains(@class, 'headerlink')]|//*[contains(@class, 'toctree-wrapper')]"
     "|//*[contains(@class, 'ask review') or contains(@class, 'review-missed')]"
+    "|//*[contains(@class, 'set-up')]"
 )
 # Attributes of a page in a browser, and old ones, that an EPUB may not have.
 STRANGE = re.compile(r"data-.*|loading|decoding|on\w+|align|valign|border|name|tabindex|download")
@@ -80,7 +81,7 @@ def settle_widgets(page: Page) -> None:
 
 
 def settle_folds(page: Page) -> None:
-    """Leave of each folded test or listing the line that says what it shows."""
+    """Leave of each test or listing at a page's end the line that says what it shows."""
     for fold in page.section.xpath(".//details[contains(@class, 'ask fold')]"):
         summary = fold.find("summary")
         summary.tag = "p"

@@ -64,6 +64,8 @@ The weights move to one key as the scale grows.
 ```{seen} What happens at temperature $T \\to 0$
 One key takes *all* of the weight.
 ```
+
+The layer equals its naive version.
 """
 RECALL = """\
 ## Recall
@@ -123,11 +125,13 @@ def notebook(*cells: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 
 def chapter() -> nbformat.NotebookNode:
-    """The first chapter: questions, a test and a listing folded, an exercise without an answer."""
+    """The first chapter: set-up, questions, two tests, a listing, an exercise without an answer."""
     tested = "Tested: equal to `naive`, within $10^{-10}$."
     return notebook(
         new_markdown_cell(LAYER),
+        code("import math", ["hide-input"]),
         code("assert 1 == 1", ["proof"], "equal\n", tested),
+        code("assert 2 == 2", ["proof"], "", "Tested: and once more."),
         new_markdown_cell("Between the two."),
         code("print('def')", ["listing"], "def attention\n", "the attention of the library."),
         new_markdown_cell(RECALL),

@@ -138,10 +138,81 @@ def test_an_answer_is_changed_only_on_purpose(reader: Page):
 def test_without_an_answer_nothing_is_kept(reader: Page):
     button(reader, "Commit to it").first.click()
     expect(reader.locator("#pr-layer-largest .ask-note")).to_have_text("Choose an answer first.")
-    outcome = reader.locator("#pr-layer-largest-outcome")
-    outcome.get_by_role("link", name="go back to the question").click()
+    waiting = reader.locator(".waiting:visible")
+    waiting.get_by_role("link", name="the prediction further up").click()
     assert reader.url.endswith("#pr-layer-largest")
     assert kept(reader) is None
+
+
+# --- what answers a prediction -----------------------------------------------------------------
+
+
+def test_an_outcome_is_hidden_until_the_prediction_is_made(reader: Page):
+    """The first stands apart from its question, under another heading; the second follows it."""
+    largest, entropy = (reader.locator(f"#pr-layer-{n}-outcome") for n in ("largest", "entropy"))
+    expect(largest).to_be_hidden()
+    expect(entropy).to_be_hidden()
+    expect(reader.get_by_text("Some text stands between")).to_be_visible()
+    expect(button(reader, "Show me")).to_have_count(2)
+    predict(reader, 1)
+    expect(largest).to_be_visible()
+    expect(entropy).to_be_hidden()
+    expect(reader.locator(".waiting:visible")).to_have_count(0)
+    button(reader, "Change my answer").click()
+    expect(largest).to_be_visible()
+    reader.reload()
+    expect(largest).to_be_visible()
+    expect(entropy).to_be_hidden()
+
+
+def test_show_me_opens_without_a_verdict_and_stays_open(reader: Page):
+    outcome = reader.locator("#pr-layer-entropy-outcome")
+    show = reader.locator("#pr-layer-entropy").get_by_role("button", name="Show me")
+    top = "(node) => node.getBoundingClientRect().top"
+    show.scroll_into_view_if_needed()
+    question = reader.locator("#pr-layer-entropy-question")
+    before = question.evaluate(top)
+    show.press("Enter")
+    expect(outcome).to_be_visible()
+    expect(outcome.locator(".ask-yours")).to_be_hidden()
+    expect(outcome.locator(".ask-right")).to_have_text("Answer: 0.69")
+    expect(show).to_be_hidden()
+    assert question.evaluate(top) == pytest.approx(before, abs=1)
+    assert reader.evaluate("document.activeElement.dataset.name") == "pr-layer-entropy"
+    assert kept(reader) == {
+        **{"version": 1, "predictions": {}, "shown": ["pr-layer-entropy"], "recalls": {}}
+    }
+    reader.reload()
+    expect(outcome).to_be_visible()
+    field = reader.get_by_role("textbox", name="What is the entropy")
+    expect(field).to_be_enabled()
+    field.fill("0.7")
+    field.press("Enter")
+    expect(outcome).to_contain_text("You predicted: 0.7 – that is close.")
+
+
+def test_what_opens_further_up_moves_nothing(reader: Page):
+    reader.set_viewport_size({"width": 1300, "height": 300})
+    waiting = reader.locator(".waiting:visible")
+    waiting.scroll_into_view_if_needed()
+    top = reader.locator("#pr-layer-largest-outcome")
+    place = waiting.evaluate("(node) => node.getBoundingClientRect().top")
+    waiting.get_by_role("button", name="Show me").click()
+    expect(top).to_be_visible()
+    assert top.evaluate("(node) => node.getBoundingClientRect().top") == pytest.approx(place, abs=60)
+
+
+@pytest.mark.parametrize("way", ["address", "link"])
+def test_a_link_into_what_is_hidden_opens_it(way: str, reader: Page, address: str):
+    anchor = "pr-layer-entropy-outcome"
+    if way == "address":
+        reader.goto("about:blank")
+        reader.goto(f"{address}/03_layer.html#{anchor}")
+    else:
+        reader.evaluate(f"location.hash = '{anchor}'")
+    expect(reader.locator(f"#{anchor}")).to_be_in_viewport()
+    expect(reader.locator("#pr-layer-largest-outcome")).to_be_hidden()
+    reader.go_back()
 
 
 @pytest.mark.parametrize(
@@ -409,7 +480,7 @@ def test_questions_need_no_script(browser: Browser, address: str):
     page.goto(f"{address}/03_layer.html")
     expect(page.locator(".ask-options > li:visible")).to_have_count(3)
     expect(page.locator(".ask :is(button, input)")).to_have_count(0)
-    expect(page.locator(".ask-right:visible")).to_have_count(2)
+    expect(page.locator(".outcome:visible .ask-right:visible")).to_have_count(2)
     page.locator(f"#{NAMES[0]} summary").click()
     expect(page.locator(f"#{NAMES[0]} .ask-inside")).to_be_visible()
     page.goto(f"{address}/review.html")
@@ -441,13 +512,14 @@ def test_only_pages_that_ask_load_the_script(book: Path):
 def test_paper_has_the_question_and_the_line_of_a_fold(reader: Page, address: str):
     predict(reader, 1)
     reader.emulate_media(media="print")
-    expect(reader.locator(".ask button:visible, .ask-yours.ask-note:visible")).to_have_count(0)
+    expect(reader.locator(".ask button:visible, .waiting:visible")).to_have_count(0)
+    expect(reader.locator(".outcome:visible")).to_have_count(2)
     expect(reader.locator(".ask-options:visible, .ask-choice:visible")).to_have_count(3)
     reader.evaluate(make_pdf.OPEN)
     expect(reader.locator(".seen .ask-inside:visible")).to_have_count(2)
     expect(reader.locator(".recall summary:visible")).to_have_count(2)
     expect(reader.locator(".recall .ask-inside:visible")).to_have_count(0)
-    expect(reader.locator(".fold summary:visible")).to_have_count(2)
+    expect(reader.locator(".fold summary:visible")).to_have_count(3)
     expect(reader.locator(".fold .ask-inside:visible")).to_have_count(0)
     reader.goto(f"{address}/review.html")
     reader.evaluate(make_pdf.OPEN)
@@ -461,7 +533,7 @@ def test_the_epub_keeps_questions_and_of_a_fold_its_line(book: Path):
     make_epub.settle_form(page)
     folds = page.section.xpath(".//*[contains(@class, 'ask fold')]")
     assert [" ".join(fold.text_content().split()[:2]) for fold in folds] == [
-        *("Tested equal", "Listing the")
+        *("Equal to", "And once", "The attention")
     ]
     assert not [node for fold in folds for node in fold.iter("pre", "details", "summary")]
     assert len(page.section.xpath(".//details[contains(@class, 'recall')]//math")) == 2

@@ -3,18 +3,16 @@
 import io
 from pathlib import Path
 
-import nbformat
 import pytest
 from bs4 import BeautifulSoup
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import docutils_namespace
 
-from build.doctree import folds
+from build.doctree import evidence, gathered
 from build.pages.search import read_page
 from build.readers.plain import Chapter, to_plain
 from build.source.places import Places, UnknownMarkup
-from tests import question_book
 from tests.paths import ROOT
 
 PREDICT = "```{predict} pr-a-b\nHow much?\n- a little $x$\n- much\n```\n"
@@ -44,7 +42,8 @@ def build(folder: Path, **pages: str) -> tuple[Path, str]:
         app = Sphinx(
             folder, None, out, folder / "_trees", "html", settings, status=None, warning=said
         )
-        app.connect("doctree-read", folds.on_read)
+        evidence.setup(app)
+        gathered.setup(app)
         app.build()
     return out, said.getvalue()
 
@@ -176,51 +175,6 @@ def test_a_name_of_another_page_stops_the_build(tmp_path):
         build(tmp_path / "book", one=RECALL, two=RECALL)
     assert "two.md, line 3: the name rc-a-b is used before, in " in str(error.value)
     assert "one.md, line 3" in str(error.value)
-
-
-# --- folds ------------------------------------------------------------------------------------
-
-
-def folded_cell(folder: Path, tag: str, said: str) -> BeautifulSoup:
-    folder.mkdir()
-    cell = question_book.code("assert 1", [tag], "printed\n", said)
-    nbformat.write(
-        question_book.notebook(question_book.heading("Page"), cell), folder / "page.ipynb"
-    )
-    return soup(build(folder)[0] / "page.html")
-
-
-@pytest.mark.parametrize(
-    ("tag", "said", "mark", "line"),
-    [
-        ("proof", "Tested: equal to `naive`.", "Tested", "equal to naive."),
-        ("proof", "equal within $10^{-10}$", "Tested", "equal within"),
-        ("listing", "Listing: `attention`.", "Listing", "attention."),
-        ("listing", "The layer.", "Listing", "The layer."),
-    ],
-)
-def test_a_fold_shows_its_line_and_holds_the_whole_cell(tag, said, mark, line, tmp_path):
-    page = folded_cell(tmp_path / "book", tag, said)
-    fold = page.select_one(f".cell.tag_{tag} > details.fold")
-    assert not fold.has_attr("open")
-    assert fold.summary.select_one(".ask-label").text == mark
-    assert fold.summary.text.startswith(f"{mark} {line}")
-    assert "assert 1" in fold.select_one(".cell_input").text
-    assert "printed" in fold.select_one(".cell_output").text
-
-
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
-        ("", "a cell tagged 'proof' needs its one visible line"),
-        ("Tested:", "a cell tagged 'proof' needs its one visible line"),
-        ("see [this](index.md)", "expected text, code and formulas"),
-    ],
-)
-def test_a_fold_without_its_line_stops_the_build(said, message, tmp_path):
-    with pytest.raises(ExtensionError, match=message) as error:
-        folded_cell(tmp_path / "book", "proof", said)
-    assert "page.ipynb, cell 2, line " in str(error.value)
 
 
 # --- elsewhere --------------------------------------------------------------------------------

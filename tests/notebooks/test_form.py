@@ -26,26 +26,22 @@ def without_schematics(cells):
     cells[:] = [cell for cell in cells if "remove-input" not in cell["metadata"].get("tags", [])]
 
 
-def unfolded(cells):
-    for cell in cells:
-        cell["metadata"]["tags"] = []
-
-
 def without_text(cells):
     cells[:] = [cell for cell in cells if cell["cell_type"] == "code"]
 
 
 SPOILT = [
-    (without("predict"), {"predictions"}),
     (without("recall"), {"recalls"}),
     (without_schematics, {"schematics"}),
-    (unfolded, {"cells", "lines"}),
     (without_text, {"adjacent"}),
 ]
 
 
 def test_chapters_in_form_meet_the_bars():
-    missed = {chapter: form.misses(form.measure(notebook(chapter))) for chapter in form.IN_FORM}
+    missed = {
+        chapter: {*form.misses(form.measure(notebook(chapter)))} & {*form.HELD}
+        for chapter in form.IN_FORM
+    }
     assert {chapter: names for chapter, names in missed.items() if names} == {}
 
 

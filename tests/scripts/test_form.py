@@ -48,18 +48,6 @@ def test_visible_words_are_those_that_stand_open(markdown, words):
     assert form.count_words(markdown) == words
 
 
-def test_captions_count_and_outputs_do_not():
-    figure = code("plot()", "hide-input", figure={"caption": "Two words."})
-    printed = code("1", kind="text/plain", data="many words here")
-    assert measured(figure, printed).words == 2
-
-
-@pytest.mark.parametrize("tag", sorted(form.FOLDED))
-def test_folded_code_is_not_visible(tag):
-    counted = measured(code("one\n\ntwo"), text("Text."), code("x\ny\nz", tag))
-    assert (counted.cells, counted.lines) == (1, 2)
-
-
 def test_schematics_are_drawn_by_the_chapter_or_stand_without_code():
     imports = code("from chapters.masking.schematics import staircase as stairs", "hide-input")
     module = code("from chapters.masking import schematics", "hide-input")
@@ -72,11 +60,11 @@ def test_schematics_are_drawn_by_the_chapter_or_stand_without_code():
     assert measured(called, through, figure, in_text).schematics == 0
 
 
-def test_predictions_and_recall_questions_are_found_inside_other_directives():
+def test_recall_questions_are_found_inside_other_directives():
     inner = "```{recall} rc-x\nWhat?\n---\nThat.\n```"
     outer = f"````{{container}} box\n{inner}\n````"
     counted = measured(text(outer), text(inner, "", "```{predict} pr-x\nHow much?\n```"))
-    assert (counted.recalls, counted.predictions) == (2, 1)
+    assert counted.recalls == 2
 
 
 QUESTIONS = [
@@ -115,28 +103,49 @@ def test_code_cells_need_a_word_between_them():
     assert measured(one, margin, two).adjacent == 1
     assert measured(one, untold, two).adjacent == 1
     assert measured(one, text("Now:"), two).adjacent == 0
-    assert measured(one, told, two).adjacent == 0
+    assert measured(one, told, two).adjacent == 1  # on the page it stands elsewhere
     assert measured(one, figure, two).adjacent == 0
     assert measured(code("...", "exercise"), code("check()", "raises-exception")).adjacent == 0
 
 
 def test_each_bar_is_missed_by_one_too_many_or_too_few():
-    at_the_bars = form.Form(2100, 25, 180, 3, 2, 5, 0, 0)
+    at_the_bars = form.Form(3, 5, 0, 0)
     assert form.misses(at_the_bars) == []
-    step = form.Form(1, 1, 1, -1, -1, -1, 1, 1)
+    step = form.Form(-1, -1, 1, 1)
     for name in form.Form._fields:
         spoilt = at_the_bars._replace(**{name: getattr(at_the_bars, name) + getattr(step, name)})
         assert form.misses(spoilt) == [name]
 
 
-def test_the_table_marks_what_misses_and_fails_for_chapters_in_form(tmp_path, monkeypatch, capsys):
+AT_THE_LIMITS = form.PageForm(1700, 1700, 0, 3, 0, 18, 140, 72, 10, 0)
+
+
+@pytest.mark.parametrize("name", form.PageForm._fields)
+def test_each_limit_of_a_page_is_exceeded_by_one(name):
+    assert form.beyond(AT_THE_LIMITS) == []
+    spoilt = AT_THE_LIMITS._replace(**{name: getattr(AT_THE_LIMITS, name) + 1})
+    assert form.beyond(spoilt) == [name]
+    assert form.beyond(AT_THE_LIMITS._replace(predictions=0)) == ["predictions"]
+
+
+def test_the_table_marks_what_is_beyond_and_fails_for_chapters_in_form(
+    tmp_path, monkeypatch, capsys
+):
     (tmp_path / "book").mkdir()
     path = tmp_path / "book" / "01_one.ipynb"
     path.write_text(json.dumps({"cells": [text("Two words.")]}), encoding="utf-8")
     monkeypatch.setattr(form, "ROOT", tmp_path)
+    monkeypatch.setattr(form, "HTML", tmp_path)
+    with pytest.raises(SystemExit, match="01_one.html is missing: run make book first"):
+        form.main()
+    (tmp_path / "book" / "01_one.html").touch()
+    counted = {"page": AT_THE_LIMITS._replace(unasked=1, lines=200)}
+    monkeypatch.setattr(form, "measure_page", lambda page, path: counted["page"])
     monkeypatch.setattr(form, "IN_FORM", ())
     assert form.main() == 0
     row = capsys.readouterr().out.splitlines()[1].split()
-    assert row == ["01_one", "2", "0", "0", "0*", "0*", "0*", "0", "0"]
+    assert row == ["01_one", *("1,700", "1,700", "0", "3", "1*", "18", "200*", "72", "10", "0")] + [
+        *("0*", "0*", "0", "0")
+    ]
     monkeypatch.setattr(form, "IN_FORM", ("one",))
     assert form.main() == 1

@@ -20,6 +20,7 @@ from build.readers.reader import (
     NEWEST,
     NO_ANSWER,
     RUN_FIRST,
+    TITLE,
     RUN_WIDGET,
     link_colab,
     reader_notebook,
@@ -165,7 +166,10 @@ def test_no_word_and_no_formula_is_lost(chapter):
 def test_code_is_the_same_and_the_set_up_comes_first(chapter):
     source, reader = chapter
     hint = f"{RUN_FIRST}\n"
-    codes = [cell.source.removeprefix(hint) for _, cell in code_cells(reader)]
+    codes = [
+        re.sub(rf"^{TITLE}.*\n", "", cell.source.removeprefix(hint))
+        for _, cell in code_cells(reader)
+    ]
     assert codes == [cell.source for _, cell in code_cells(source)]
     assert [c.id for _, c in code_cells(reader)] == [c.id for _, c in code_cells(source)]
     first = next(i for i, cell in enumerate(reader.cells) if cell.cell_type == "code")
@@ -205,8 +209,25 @@ def test_a_check_that_runs_first_says_which_cells_to_run(chapter):
 
 def test_metadata_is_what_notebook_programs_use(chapter):
     for cell in chapter[1].cells:
-        assert {*cell.metadata} <= {"tags", "jupyter"}
+        assert {*cell.metadata} <= {"tags", "jupyter", "cellView", "collapsed"}
         assert {*tags(cell)} <= {"raises-exception"}
+
+
+def test_no_test_and_no_set_up_stands_open(chapter):
+    """Folded as JupyterLab and as Colab do it, behind a title; what a test prints is folded too."""
+    source, reader = chapter
+    folded = 0
+    for (_, before), (_, after) in zip(code_cells(source), code_cells(reader), strict=True):
+        kinds = {*tags(before)} & {"proof", "listing", "hide-input", "remove-input"}
+        hidden = after.metadata.get("jupyter", {})
+        assert hidden.get("source_hidden", False) is bool(kinds)
+        assert ("cellView" in after.metadata) is bool(kinds)
+        assert after.source.startswith(TITLE) is bool(kinds)
+        prints = bool(kinds & {"proof", "listing"} and after.outputs)
+        assert hidden.get("outputs_hidden", False) is after.metadata.get("collapsed", False) is prints
+        folded += bool(kinds)
+    assert folded >= 2
+    assert not re.search(r"^\*\*(Tested|Listing):", "\n".join(texts(reader)), re.MULTILINE)
 
 
 def test_an_empty_answer_shows_no_error_and_an_experiment_keeps_its_outputs(chapter):

@@ -66,7 +66,7 @@ class Name(NamedTuple):
     chapter: Chapter | None
     methods: list[Method]
     example: str
-    listing: str  # its source, if a chapter leads to it here
+    listing: str = ""  # its source, if a chapter leads to it here
 
     def imported(self) -> str:
         """The line that imports it."""
