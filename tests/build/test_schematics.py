@@ -24,7 +24,7 @@ def cell(**metadata) -> nbformat.NotebookNode:
 def test_a_page_has_the_drawing_without_its_panel_style_and_tip():
     text = schematics.inline(PICTURE.svg())
     assert f'role="img" aria-label="{PICTURE.alt}"' in text
-    assert 'viewBox="0 0 400 410"' in text
+    assert f'viewBox="0 0 {PICTURE.width} {PICTURE.height}"' in text
     assert PICTURE.body() in text
     assert not re.search(r"<style|<title|paper|\bid=|xmlns", text)
 

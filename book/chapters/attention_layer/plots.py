@@ -16,7 +16,6 @@ from chapters.attention_layer.rotated_lookup import (
 )
 from drawing.axes import COLOURS, GREY, draw_curves, new_axes, new_panels
 
-
 SOME = DIMENSIONS[::2]  # of the figure that has a panel for each
 
 

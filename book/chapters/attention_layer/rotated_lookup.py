@@ -53,7 +53,7 @@ def train_rotated_lookup(
     if variant == "raw, small start":
         start[0] /= math.sqrt(d_k)
     w_q, w_k = (w.clone().requires_grad_() for w in start)  # the others keep the variance at 1
-    groups = [{"params": [w_q], "lr": w_q_rate * lr}, {"params": [w_k]}]
+    groups: list[dict[str, Any]] = [{"params": [w_q], "lr": w_q_rate * lr}, {"params": [w_k]}]
     optimiser = torch.optim.Adam(groups, lr=lr)
     undo = 1 if variant == "scaled" else math.sqrt(d_k)  # the library always divides
     losses = []
@@ -69,7 +69,7 @@ def train_rotated_lookup(
 
 
 def updates_until_solved(losses: list[float], window: int = 5) -> int:
-    """After how many updates the error, a mean of five steps, stays below `SOLVED`; all, if never."""
+    """After how many updates a mean of errors stays below `SOLVED`; the number of all if never."""
     means = [sum(losses[i : i + window]) / window for i in range(len(losses) - window + 1)]
     above = [i for i, mean in enumerate(means) if mean >= SOLVED]
     if not above:

@@ -22,8 +22,8 @@ def one_query() -> Schematic:
         448,
         alt="A query q, (3, 0), asks which kind of bat this is. It meets the keys of the words "
         "bat, (1, 1), man, (0, 1), and cave, (1, 0). The dot product with each key gives a score; "
-        "softmax turns the three scores into three weights; each weight multiplies the word's "
-        "value, (1, 1), (0, 0) and (1, −1); the sum is the output, (0.98, 0.00): an animal.",
+        "softmax turns the three scores into three weights; each weight multiplies the value "
+        "of its word, (1, 1), (0, 0) or (1, −1); the sum is the output, (0.98, 0.00): an animal.",
     )
     q = s.vector("$q$", at=(50, 36), kind="query", values=QUERY, shape=("d_k",), shape_side="")
     s.text("which kind of bat?", at=(92, 18), kind="query", align="start")
