@@ -43,9 +43,7 @@ def multi_head_by_loops(
     """
     columns = (w.chunk(n_heads, dim=1) for w in (w_q, w_k, w_v))
     each = zip(*columns, w_o.chunk(n_heads), strict=True)
-    return sum(  # type: ignore[return-value]
-        attention_by_loops(x @ q, x @ k, x @ v) @ o for q, k, v, o in each
-    )
+    return sum(attention_by_loops(x @ q, x @ k, x @ v) @ o for q, k, v, o in each)
 
 
 @check("multi-head attention")
@@ -59,10 +57,11 @@ def check_multi_head(
         d_v rows of w_o. Returns (batch, time, d_out).
     """
     for sizes in SIZES:
-        n_heads, inputs = sizes[3], _draw(*sizes)
-        want = multi_head_by_loops(*inputs, n_heads)
-        got = attend(*inputs, n_heads)
-        merged = (*want.shape[:2], len(inputs[-1]))
+        n_heads = sizes[3]
+        x, w_q, w_k, w_v, w_o = _draw(*sizes)
+        want = multi_head_by_loops(x, w_q, w_k, w_v, w_o, n_heads)
+        got = attend(x, w_q, w_k, w_v, w_o, n_heads)
+        merged = (*want.shape[:2], len(w_o))
         without = isinstance(got, Tensor) and got.shape == merged != want.shape
         hint = ": these are the heads side by side; W^O is missing" if without else ""
         got = expect_tensor(got, want.shape, hint=hint)
@@ -71,18 +70,18 @@ def check_multi_head(
             "expected Concat(head_1, ..., head_h) W^O with head_i = softmax(Q_i K_i^T / sqrt(d_k)) "
             f"V_i, got an output that is off by {off:.2g}"
         )
-        require_close(got, want, otherwise, _usual_mistakes(*inputs, n_heads))
+        require_close(got, want, otherwise, _usual_mistakes(x, w_q, w_k, w_v, w_o, n_heads))
     yield "equals one attention for each head, concatenated and times W^O"
     yield f"on {len(SIZES)} shapes, with d_model, d_k, d_v and the output's dimension all different"
 
-    inputs = _draw(*SIZES[1])
-    names = dict(zip(("x", "w_q", "w_k", "w_v", "w_o"), inputs, strict=True))
+    names = ("x", "w_q", "w_k", "w_v", "w_o")
     n_heads = SIZES[1][3]
-    require_gradients(
-        lambda *leaves: attend(*leaves, n_heads),
-        lambda *leaves: multi_head_by_loops(*leaves, n_heads),
-        **names,
-    )
+
+    def with_heads(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda *leaves: function(*leaves, n_heads)
+
+    leaves = dict(zip(names, _draw(*SIZES[1]), strict=True))
+    require_gradients(with_heads(attend), with_heads(multi_head_by_loops), **leaves)
     yield "gradients reach the input and all four matrices"
 
 
@@ -237,6 +236,7 @@ def _usual_mistakes(
         return scores.softmax(dim) @ v
 
     heads = q, k, v = split(query), split(key), split(value)
+    apart = mean(interleaved(query), interleaved(key), interleaved(value))
     right, products = mean(*heads), q @ k.mT
     by_view = mean(mixed(query), mixed(key), mixed(value))
     a_view = (
@@ -262,10 +262,8 @@ def _usual_mistakes(
         a_view: by_view.reshape(*x.shape[:2], -1),
         f"{a_view}; the way back is right": merge(by_view),
         back: right.reshape(*x.shape[:2], -1),
-        numbers: merge(mean(*map(interleaved, whole))),
-        f"{numbers}, on the way back too": mean(*map(interleaved, whole))
-        .permute(0, 2, 3, 1)
-        .flatten(2),
+        numbers: merge(apart),
+        f"{numbers}, on the way back too": apart.permute(0, 2, 3, 1).flatten(2),
         merged_wrongly: right.permute(0, 2, 3, 1).flatten(2),
         "this is one head of all columns: the projections are not split into heads": mean(*whole),
         "queries and keys are swapped: row i of the scores belongs to query i": merge(
