@@ -472,7 +472,7 @@ const PLAIN = {
   between: ["in", "on", "at", "by", "near", "with", "and"],
   before: ["the", "a", "my", "this", "old", "small", "red"],
 };
-const [UNSURE, UNASKED, MOST_WORDS, LONG] = ["?", "·", 16, 32];
+const [UNSURE, UNASKED, MOST_WORDS, LONG] = ["?", "·", 20, 32];
 
 // senses: which meaning a word has here.
 function senses({ attention, unsure, n_heads, d_model, lr }, random) {
@@ -582,10 +582,9 @@ function senses({ attention, unsure, n_heads, d_model, lr }, random) {
     if (error) return { error };
     const [output] = answersTo(read, [sentence]);
     const wanted = solve(sentence);
-    const judged = output.filter((_, i) => SENSES.has(sentence[i])).map((_, i) => i);
-    const known = judged.every((i) => wanted[i] !== null);
-    return { input: sentence, output,
-      right: known ? output.every((answer, i) => answer === (wanted[i] ?? UNASKED)) : null };
+    const settled = wanted.every((answer, i) => answer !== null || !SENSES.has(sentence[i]));
+    const right = settled && output.every((answer, i) => answer === (wanted[i] ?? UNASKED));
+    return { input: sentence, output, right: settled ? right : null };
   }
 
   function maps(read, text) {
