@@ -559,7 +559,7 @@ function senses({ attention, unsure, n_heads, d_model, lr }, random) {
       accuracy: rightOf(judged),
       examples: tested.slice(0, 6).map((sentence, row) => ({ input: sentence,
         wanted: solve(sentence).map((wanted) => wanted ?? UNASKED), got: got[row],
-        right: judged[row].map((one) => one?.right ?? true) })),
+        right: judged[row].map((one) => one && one.right) })),
       numbers: { "words with a clue right": only(false),
         ...(unsure && { "words without a clue right": only(true) }),
         [`right among ${LONG} words`]: rightOf(judge(long, answersTo(read, long))) },
@@ -600,7 +600,8 @@ function senses({ attention, unsure, n_heads, d_model, lr }, random) {
   }
 
   const batch = (from) => batchFor(range(32, () => draw(from, false)));
-  return { design, options: { steps: 300, lr, schedule: "cosine" }, batch, probe, maps, ask };
+  const options = { steps: 300, lr, schedule: "cosine" };
+  return { design, options, words, batch, probe, maps, ask };
 }
 
 // --- numbers into words ----------------------------------------------------------------------
