@@ -139,7 +139,7 @@ class Replay:
                 shape, data = given[name]
                 parameter.copy_(torch.as_tensor(data, dtype=parameter.dtype).reshape(shape))
 
-    def inputs(self, batch: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    def inputs(self, batch: Mapping[str, Any]) -> tuple[Tensor | None, ...]:
         """A batch of the page as what the model is called with."""
 
         def tokens(name: str) -> Tensor:

@@ -487,7 +487,7 @@ const PLAIN = {
   between: ["in", "on", "at", "by", "near", "with", "and"],
   before: ["the", "a", "my", "this", "old", "small", "red"],
 };
-const [UNSURE, UNASKED, MOST_WORDS, LONG] = ["?", "·", 16, 32];
+const [UNSURE, UNASKED, MOST_WORDS, LONG] = ["?", "·", 20, 32];
 
 // senses: which meaning a word has here.
 function senses({ attention, unsure, n_heads, d_model, lr }, random) {
@@ -574,7 +574,7 @@ function senses({ attention, unsure, n_heads, d_model, lr }, random) {
       accuracy: rightOf(judged),
       examples: tested.slice(0, 6).map((sentence, row) => ({ input: sentence,
         wanted: solve(sentence).map((wanted) => wanted ?? UNASKED), got: got[row],
-        right: judged[row].map((one) => one?.right ?? true) })),
+        right: judged[row].map((one) => one && one.right) })),
       numbers: { "words with a clue right": only(false),
         ...(unsure && { "words without a clue right": only(true) }),
         [`right among ${LONG} words`]: rightOf(judge(long, answersTo(read, long))) },
@@ -597,10 +597,9 @@ function senses({ attention, unsure, n_heads, d_model, lr }, random) {
     if (error) return { error };
     const [output] = answersTo(read, [sentence]);
     const wanted = solve(sentence);
-    const judged = output.filter((_, i) => SENSES.has(sentence[i])).map((_, i) => i);
-    const known = judged.every((i) => wanted[i] !== null);
-    return { input: sentence, output,
-      right: known ? output.every((answer, i) => answer === (wanted[i] ?? UNASKED)) : null };
+    const settled = wanted.every((answer, i) => answer !== null || !SENSES.has(sentence[i]));
+    const right = settled && output.every((answer, i) => answer === (wanted[i] ?? UNASKED));
+    return { input: sentence, output, right: settled ? right : null };
   }
 
   function maps(read, text) {
@@ -616,7 +615,8 @@ function senses({ attention, unsure, n_heads, d_model, lr }, random) {
   }
 
   const batch = (from) => batchFor(range(32, () => draw(from, false)));
-  return { design, options: { steps: 300, lr, schedule: "cosine" }, batch, probe, maps, ask };
+  const options = { steps: 300, lr, schedule: "cosine" };
+  return { design, options, words, batch, probe, maps, ask };
 }
 
 // --- numbers into words ----------------------------------------------------------------------

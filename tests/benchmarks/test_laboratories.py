@@ -21,7 +21,7 @@ def test_every_run_keeps_the_bars_of_its_setting(setting):
 
 
 def test_a_run_that_breaks_a_bar_is_named():
-    setting = laboratories.SETTINGS[0]
+    setting = laboratories.BY_TITLE["order, without positions"]
     run = dict(BY_NAME[setting.task, setting.name]["runs"][0])
     assert laboratories.broken(setting, run | {"accuracy": 0.9}) == [
         "order, without positions: accuracy is 0.9, not from 0.6 to 0.68"

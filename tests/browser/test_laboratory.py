@@ -130,6 +130,30 @@ def test_the_scrubber_goes_back_to_the_untrained_model(stage):
 
 
 @pytest.mark.slow
+def test_maps_follow_the_readers_own_input(stage):
+    page = stage.show(Laboratory("order", n_layers=1, n_heads=1))
+
+    def columns() -> list[str]:
+        drawn(page)
+        return page.locator(".lab-maps thead th").all_inner_texts()[-3:]
+
+    whose = page.locator(".lab-results .bw-part", has_text="Attention maps").locator(".bw-note")
+    line = page.get_by_label("Your own sentence of three words")
+    line.fill("dog bites dog")
+    trained(page)
+    assert columns() == ["dog", "bites", "dog"]
+    expect(whose).to_have_text("Of your own input.")
+    line.fill("cat sees horse")
+    press(page, "Ask")
+    expect(page.locator(".lab-maps")).to_contain_text("horse")
+    assert columns() == ["cat", "sees", "horse"]
+    line.fill("cat sees wolf")  # unknown: the maps stay, and the note says why
+    press(page, "Ask")
+    expect(page.locator(".lab-own .bw-problem")).to_contain_text("“wolf”")
+    assert columns() == ["cat", "sees", "horse"]
+
+
+@pytest.mark.slow
 def test_pause_one_step_go_on_and_stop(stage):
     page = stage.show(Laboratory("neighbours", n_heads=8, d_model=64, d_k=32))
     buttons = {name: page.get_by_role("button", name=name, exact=True) for name in

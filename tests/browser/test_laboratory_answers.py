@@ -17,6 +17,7 @@ ORDER = {
     "d_model": 32,
     "lr": 3e-3,
 }
+SENSES = {"attention": "chosen", "unsure": True, "n_heads": 1, "d_model": 32, "lr": 5e-3}
 NEIGHBOURS = {"n_heads": 1, "d_model": 32, "d_k": 8, "lr": 1e-2}
 TRAIN = """const run = await start(task, settings, seed);
   const losses = [];
@@ -26,7 +27,8 @@ TRAIN = """const run = await start(task, settings, seed);
     if (told.length < looks.length && losses.length === looks[told.length]) told.push(run.probe());
   }
   return { told, probe: run.probe(), loss: losses.slice(-20).reduce((a, b) => a + b) / 20,
-    answers: asked.map((text) => run.ask(text).output) };"""
+    answers: asked.map((text) => run.ask(text).output),
+    looks: asked.map((text) => run.ask(text).maps?.at(-1)) };"""
 SENTENCES = ["man bites dog", "dog bites man", "dog bites dog"]
 
 
@@ -38,9 +40,76 @@ def page(browser) -> Iterator[LaboratoryPage]:
 
 
 def trained(page: LaboratoryPage, task: str, seed: int, asked=(), looks=(), **changes) -> dict:
-    settings = {"order": ORDER, "neighbours": NEIGHBOURS}[task] | changes
+    starts = {"senses": SENSES, "order": ORDER, "neighbours": NEIGHBOURS}
+    settings = starts[task] | changes
     given = {"task": task, "settings": settings, "seed": seed}
     return page.run(TRAIN, **given, asked=list(asked), looks=list(looks))
+
+
+def weight(look: dict, query: str, key: str) -> float:
+    """How much weight a word gives to another in the first head of a map."""
+    words = look["columns"]
+    return look["data"][words.index(query) * len(words) + words.index(key)]
+
+
+def test_one_head_looks_at_the_clue_and_where_there_is_none_at_its_own_word(page):
+    asked = [
+        "bat bites man in cave",
+        "the man saw a bank near the river",
+        "my friend likes the old bat",
+    ]
+    found = trained(page, "senses", 3, asked)
+    assert [[one for one in got if one != "·"] for got in found["answers"]] == [
+        ["Fledermaus"], ["Ufer"], ["?"]
+    ]  # fmt: skip
+    cave, river, itself = found["looks"]
+    assert weight(cave, "bat", "cave") == pytest.approx(0.91, abs=0.005)
+    assert weight(river, "bank", "river") == pytest.approx(0.93, abs=0.005)
+    assert weight(itself, "bat", "bat") == pytest.approx(0.90, abs=0.005)
+    assert found["probe"]["accuracy"] == pytest.approx(0.97, abs=0.005)
+
+
+def test_where_there_is_always_a_clue_a_meaning_becomes_the_default(page):
+    asked = ["the man saw a bank near the river", "my bank hits the man"]
+    found = trained(page, "senses", 3, asked, unsure=False)
+    assert [[one for one in got if one != "·"] for got in found["answers"]] == [["Ufer"], ["Ufer"]]
+    assert weight(found["looks"][0], "bank", "bank") == pytest.approx(0.85, abs=0.005)
+    assert weight(found["looks"][0], "bank", "river") == pytest.approx(0.13, abs=0.005)
+
+
+CLUES = {
+    "bank": "river boat water money loan cash",
+    "bat": "cave wings night ball helmet pitch",
+    "spring": "flowers april winter steel mattress clock",
+    "match": "fire candle smoke goal referee stadium",
+    "nail": "finger polish hand hammer wood wall",
+    "seal": "sea fish ice letter wax king",
+}
+
+
+def test_with_one_head_a_wrong_answer_is_a_clue_that_was_not_looked_at(page):
+    pairs = [(word, clue) for word, clues in CLUES.items() for clue in clues.split()]
+    asked = [f"my {word} saw the man near the {clue}" for word, clue in pairs]
+    body = TRAIN.replace("run.ask(text).output)", "run.ask(text).right)")
+    wrong = {}
+    for seed in range(5):
+        given = {"task": "senses", "settings": SENSES, "seed": seed, "asked": asked, "looks": []}
+        found = page.run(body, **given)
+        for pair, right, look in zip(pairs, found["answers"], found["looks"], strict=True):
+            looked = weight(look, *pair)
+            if not right:
+                wrong[seed, *pair] = looked
+                assert looked < 0.15
+            if looked > 0.5:
+                assert right
+    assert len(wrong) == 19
+    assert wrong[0, "seal", "fish"] < 0.01
+    for seed, word, clue in (0, "match", "goal"), (4, "bat", "cave"), (4, "spring", "winter"):
+        assert (seed, word, clue) in wrong
+    assert not any(seed == 4 and word == "bat" and clue == "ball" for seed, word, clue in wrong)
+    assert [clue for seed, word, clue in wrong if (seed, word) == (4, "bat")] == [
+        "cave", "wings", "night"
+    ]  # fmt: skip
 
 
 def maps(probe: dict) -> list[torch.Tensor]:

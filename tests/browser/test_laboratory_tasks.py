@@ -55,7 +55,8 @@ def test_a_batch_depends_on_its_generator_alone(page, task):
     else:
         outputs = 2 if task == "neighbours" else 1
         size = first["rows"] * first["time"]
-        assert lists == {"tokens": size, "targets": size * outputs}
+        lengths = {"lengths": first["rows"]} if task == "senses" else {}
+        assert lists == {"tokens": size, "targets": size * outputs} | lengths
 
 
 @pytest.mark.parametrize("task", SMALL)
@@ -65,7 +66,9 @@ def test_who_knows_all_is_right_and_who_never_knows_is_wrong(page, task):
     best, worst = (found["numbers"][key] if key else found["accuracy"] for found in (right, wrong))
     assert (best, worst) == (1, 0)
     if task not in ("future", "numbers"):  # those write their examples themselves
-        assert all(all(one["right"]) and one["wanted"] == one["got"] for one in right["examples"])
+        for one in right["examples"]:
+            assert False not in one["right"]
+            assert one["wanted"] == one["got"]
         assert not any(any(one["right"]) for one in wrong["examples"])
     for found in (right, wrong):
         assert found["examples"]
@@ -106,6 +109,93 @@ def test_roles_and_that_a_group_of_words_is_tested_in_both_orders(page):
     assert len(seen | tested) == 224  # all that there are, as in the chapter
     assert 30 < len(tested) < 80
     assert {word for sentence in seen for word in sentence} == set(range(12))
+
+
+CLUES = {
+    "Ufer": "river boat water", "Bank": "money loan cash",
+    "Fledermaus": "cave wings night", "Schläger": "ball helmet pitch",
+    "Frühling": "flowers april winter", "Feder": "steel mattress clock",
+    "Streichholz": "fire candle smoke", "Spiel": "goal referee stadium",
+    "Fingernagel": "finger polish hand", "Nagel": "hammer wood wall",
+    "Robbe": "sea fish ice", "Siegel": "letter wax king",
+}  # fmt: skip
+DOUBLE = {"bank": 0, "bat": 2, "spring": 4, "match": 6, "nail": 8, "seal": 10}
+
+
+def senses_of(page: LaboratoryPage, batch: dict) -> list[list[tuple[str, str | None]]]:
+    """The sentences of a batch: each word, and its answer if it is asked for one."""
+    words = page.run(MAKE + "return work.words;", task="senses", settings=SMALL["senses"])
+    tokens, targets = (rows(batch[name], batch["rows"]) for name in ("tokens", "targets"))
+    return [
+        [(words[t], words[a] if a >= 0 else None) for t, a in zip(ids, answers, strict=True)][:n]
+        for ids, answers, n in zip(tokens, targets, batch["lengths"], strict=True)
+    ]
+
+
+@pytest.mark.parametrize("unsure", [True, False])
+def test_a_word_of_two_meanings_is_translated_by_its_clue(page, unsure):
+    meanings = [(german, clues.split()) for german, clues in CLUES.items()]
+    asked, answers, strays = 0, [], 0
+    for batch in trained_on(page, "senses", 60, unsure=unsure):
+        for sentence in senses_of(page, batch):
+            words = [word for word, _ in sentence]
+            assert 3 <= len(words) <= 17
+            own = set()
+            for word, answer in sentence:
+                assert (answer is not None) == (word in DOUBLE)
+                if answer is None:
+                    continue
+                both = meanings[DOUBLE[word] : DOUBLE[word] + 2]
+                own |= {clue for _, clues in both for clue in clues}
+                right = [german for german, clues in both if {*clues} & {*words}]
+                assert len(right) <= 1
+                assert answer == (right[0] if right else "?")
+                answers.append(answer)
+            asked += 1
+            clues = {clue for _, clues in meanings for clue in clues}
+            strays += bool(({*words} & clues) - own)
+    assert set(answers) == {*CLUES, *({"?"} if unsure else set())}
+    assert answers.count("?") / len(answers) == pytest.approx(1 / 3 if unsure else 0, abs=0.03)
+    assert len(answers) / asked == pytest.approx(1.5, abs=0.05)
+    assert strays / asked == pytest.approx(1 / 4, abs=0.03)
+
+
+def test_no_sentence_of_two_meanings_is_trained_on_and_tested(page):
+    seen = {
+        tuple(word for word, _ in sentence)
+        for batch in trained_on(page, "senses", 300)
+        for sentence in senses_of(page, batch)
+    }
+    tested = {
+        tuple(word for word, _ in sentence)
+        for sentence in senses_of(page, exam(page, "senses")["asked"])
+    }
+    assert len(tested) > 150
+    assert not seen & tested
+
+
+def test_attention_to_itself_alone_makes_a_row_of_each_word(page):
+    whole, alone = (
+        trained_on(page, "senses", 1, attention=kind)[0] for kind in ("chosen", "itself")
+    )
+    sentences = senses_of(page, whole)
+    assert [one for [one] in senses_of(page, alone)] == [one for s in sentences for one in s]
+    assert set(alone["lengths"]) == {1} == {alone["time"]}
+
+
+def test_long_sentences_hold_the_words_of_the_tested_ones(page):
+    body = f"""{MAKE} const {{ read, seen }} = oracle(work);
+      work.probe(read);
+      return seen;"""
+    tested, long = page.run(body, task="senses", settings=SMALL["senses"])
+    assert set(long["lengths"]) == {32}
+    pairs = list(zip(senses_of(page, tested), senses_of(page, long), strict=False))
+    assert len(pairs) == 50
+    for sentence, longer in pairs:
+        words = [word for word, _ in longer]
+        assert all(words.count(word) >= 1 for word, _ in sentence)
+        kept = sorted(filter(lambda pair: pair[1], longer))
+        assert kept == sorted(filter(lambda pair: pair[1], sentence))
 
 
 @pytest.mark.parametrize("task", ["neighbours", "depth"])
@@ -265,7 +355,9 @@ def test_a_wrong_word_makes_a_number_wrong(page):
 @pytest.mark.parametrize(
     ("task", "changes", "says"),
     [
-        ("sorting", {}, "expected a task out of order, neighbours, future"),
+        ("sorting", {}, "expected a task out of senses, order, neighbours, future"),
+        ("senses", {"attention": "off"}, "expected attention to be itself or equal or chosen"),
+        ("senses", {"unsure": 1}, "expected unsure to be true or false, got 1"),
         ("order", {"positions": "rotary"}, "expected positions to be none or learned, got rotary"),
         ("order", {"causal": "yes"}, "expected causal to be true or false, got yes"),
         ("order", {"n_heads": 3}, "3 heads cannot share a d_model of 14 equally"),
@@ -300,6 +392,11 @@ ASK = MAKE + "return texts.map((text) => work.ask(oracle(work).read, text));"
 @pytest.mark.parametrize(
     ("task", "text", "says"),
     [
+        ("senses", "the gorilla near the bank", "“gorilla”. It knows these words: bank, bat, spri"),
+        ("senses", "Ufer and bank", "does not know “ufer”"),
+        ("senses", "the man saw my dog", "nothing to decide here. Use one of bank, bat, spring"),
+        ("senses", "", "nothing to decide here"),
+        ("senses", "bat " * 21, "at most 20 words; these are 21"),
         ("order", "wolf bites man", "does not know “wolf”. It knows dog, man"),
         ("order", "man bites", "three words, such as “man bites dog”; these are 2"),
         ("order", "who bites man", "does not know “who”"),
@@ -324,6 +421,15 @@ def test_texts_that_a_task_reads(page):
     def ask(task: str, *texts: str) -> list[dict]:
         return page.run(ASK, task=task, settings=SMALL[task], texts=list(texts))
 
+    sure, unsure, both = ask("senses", "Bat bites man in cave.", "the old bat", "bat cave ball")
+    assert sure == {
+        "input": ["bat", "bites", "man", "in", "cave"],
+        "output": ["Fledermaus", "·", "·", "·", "·"],
+        "right": True,
+    }
+    assert unsure["output"] == ["·", "·", "?"]
+    assert unsure["right"] is True
+    assert both["right"] is None
     good, unknown = ask("order", "Man bites dog.", "bites man dog")
     assert good == {
         "input": ["man", "bites", "dog"],
@@ -392,7 +498,8 @@ def test_each_task_takes_its_whole_domain(page):
     domains = {
         "n_heads": (1, 2, 7), "n_layers": (1, 2, 3), "lr": (1e-4, 0.1),
         "positions": ("none", "learned"), "causal": (True, False), "norm": ("pre", "post"),
-        "warmup": (0, 30, 200), "longest": (2, 3, 4, 6),
+        "warmup": (0, 30, 200), "longest": (2, 3, 4, 6), "unsure": (True, False),
+        "attention": ("itself", "equal", "chosen"),
     }  # fmt: skip
     for task, settings in SMALL.items():
         own = {name: values for name, values in domains.items() if name in settings}

@@ -50,6 +50,49 @@ def test_torch_takes_the_same_steps(page, one_thread, task, plain):
     assert sum(p.numel() for p in replay.model.parameters()) == found["count"]
 
 
+TEXTS = {
+    "senses": ("the bat near my ball", "the bat near my ball".split()),
+    "order": ("dog bites dog", ["dog", "bites", "dog"]),
+    "neighbours": ("314159265358", list("314159265358")),
+    "future": ("the small dogs", [".", "the", "small", "dogs"]),
+    "depth": ("31415926", list("31415926")),
+    "numbers": ("342", ["3", "4", "2", "<eos>"]),
+}
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_maps_are_of_the_readers_own_text_where_it_fits(page, task):
+    text, labels = TEXTS.get(task, ("anything", None))
+    body = """const run = await start(task, settings);
+      return [run.probe(text), run.probe("%"), run.probe(), run.ask(text)];"""
+    own, unfit, plain, answer = page.run(body, task=task, settings=SMALL[task], text=text)
+    assert (unfit["own"], plain["own"]) == (False, False)
+    assert unfit["maps"] == plain["maps"]
+    assert own["own"] is (labels is not None)
+    if labels is None:
+        assert own["maps"] == plain["maps"]
+        assert list(answer) == ["error"]
+        return
+    assert answer["maps"] == own["maps"]
+    first = own["maps"][0]
+    assert first["columns"][: len(labels)] == labels
+    assert len(first["data"]) == first["heads"] * len(first["rows"]) * len(first["columns"])
+    assert {name: own[name] for name in ("accuracy", "examples", "numbers")} == {
+        name: plain[name] for name in ("accuracy", "examples", "numbers")
+    }
+
+
+@pytest.mark.parametrize(("attention", "weight"), [("itself", None), ("equal", 1 / 5)])
+def test_maps_of_a_model_that_does_not_choose(page, attention, weight):
+    body = """const run = await start("senses", settings);
+      for (let n = 0; n < 20; n += 1) run.step();
+      return run.probe("bat bites man in cave").maps[0];"""
+    found = page.run(body, settings=SMALL["senses"] | {"attention": attention})
+    for at in range(0, len(found["data"]), 5):
+        row = [float(at // 5 % 5 == k) for k in range(5)] if weight is None else [weight] * 5
+        assert found["data"][at : at + 5] == pytest.approx(row)
+
+
 @pytest.mark.parametrize("task", SMALL)
 def test_a_probe_shows_maps_examples_and_numbers_and_changes_nothing(page, task):
     body = """const run = await start(task, settings);

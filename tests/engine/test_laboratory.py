@@ -52,7 +52,7 @@ def test_every_preset_can_be_reached_and_differs_from_the_others(task):
 
 
 def test_settings_are_checked_against_the_task():
-    with pytest.raises(ValueError, match=r"task: expected one of order, .*, got 'sums'"):
+    with pytest.raises(ValueError, match=r"task: expected one of senses, .*, got 'sums'"):
         Laboratory("sums")
     with pytest.raises(ValueError, match=r"n_heads: expected one of 1, 2, 4, 8, got 3"):
         Laboratory("neighbours", n_heads=3)

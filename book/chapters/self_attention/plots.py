@@ -10,7 +10,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from drawing.axes import COLOURS, MARKERS, draw_map, new_axes, new_panels
+from drawing.axes import COLOURS, GREY, MARKERS, draw_map, new_axes, new_panels
 
 
 def plot_maps(
@@ -45,24 +45,15 @@ def plot_maps(
 
 
 def plot_seeds(
-    runs: Mapping[str, Mapping[str, Sequence[float]]],
-    ceilings: Mapping[str, float],
-    ylabel: str = "letters answered right",
+    runs: Mapping[str, Mapping[str, Sequence[float]]], *, ylabel: str, chance: float
 ) -> Axes:
-    """Draw one dot for each seed, by group and kind; a dashed line is the ceiling of its group.
+    """Draw one dot for each seed, by group and kind; a dashed line is what guessing gives.
 
-    Args: runs, for each group the results of each kind; ceilings, for each group its bound on the
-        first kind.
-    Errors: ValueError for a group without a ceiling.
+    Args: runs, for each group the results of each kind.
     """
-    if missing := [group for group in runs if group not in ceilings]:
-        raise ValueError(f"expected a ceiling for each group, got none for {missing}")
     axes = new_axes()
-    for place, (group, kinds) in enumerate(runs.items()):
-        left, right = place - 0.42, place + 0.42
-        name = f"ceiling {next(iter(kinds))}" if place == 0 else ""
-        height = ceilings[group]
-        axes.hlines(height, left, right, color="black", linestyle="--", linewidth=1, label=name)
+    axes.axhline(chance, color=GREY, linestyle="--", linewidth=1, label="guessing")
+    for place, (_, kinds) in enumerate(runs.items()):
         for number, (kind, results) in enumerate(kinds.items()):
             middle = place + 0.4 * (number - (len(kinds) - 1) / 2)
             spread = [middle + 0.06 * (i - (len(results) - 1) / 2) for i in range(len(results))]
@@ -76,5 +67,5 @@ def plot_seeds(
             )
     axes.set_xticks(range(len(runs)), list(runs))
     axes.set(ylabel=ylabel, ylim=(0.0, 1.05), xlim=(-0.6, len(runs) - 0.4))
-    axes.legend(frameon=False, loc="lower left")
+    axes.legend(frameon=False, loc="center", bbox_to_anchor=(0.5, 0.58))
     return axes

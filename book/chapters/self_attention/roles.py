@@ -1,6 +1,7 @@
 """A task that word order decides: who does it, what is done, and to whom, in "dog bites man"."""
 
 import itertools
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int
@@ -31,7 +32,7 @@ class RoleModel(nn.Module):
     Args: positions, whether a learned vector for each position is added to the words' vectors.
     """
 
-    def __init__(self, positions: bool, d_model: int = 32):
+    def __init__(self, positions: bool = False, d_model: int = 32):
         super().__init__()
         self.embedding = nn.Embedding(len(NOUNS + VERBS), d_model)
         self.positions = nn.Parameter(torch.randn(3, d_model)) if positions else 0
@@ -43,12 +44,25 @@ class RoleModel(nn.Module):
         return self.read(self.encoder(self.embedding(words) + self.positions))
 
 
-def train_roles(seed: int, positions: bool = False) -> RoleModel:
+class GRUModel(nn.Module):
+    """The same by a recurrent network, which reads the words in order, from both ends."""
+
+    def __init__(self, d_model: int = 32):
+        super().__init__()
+        self.embedding = nn.Embedding(len(NOUNS + VERBS), d_model)
+        self.encoder = nn.GRU(d_model, d_model, batch_first=True, bidirectional=True)
+        self.read = nn.Linear(2 * d_model, len(ROLES))
+
+    def forward(self, words: Int[Tensor, "batch 3"]) -> Float[Tensor, "batch 3 role"]:
+        return self.read(self.encoder(self.embedding(words))[0])
+
+
+def train_roles(seed: int, make: Callable[[], nn.Module]) -> nn.Module:
     """Train a model on all sentences with Adam; it comes back in float64."""
     torch.manual_seed(seed)
     words = sentence_ids(role_sentences())
     roles = torch.arange(3).expand_as(words)
-    model = RoleModel(positions)
+    model = make()
     optimiser = torch.optim.Adam(model.parameters(), lr=LR)
     for _ in range(STEPS):
         loss = F.cross_entropy(model(words).flatten(0, 1), roles.flatten())
@@ -59,7 +73,7 @@ def train_roles(seed: int, positions: bool = False) -> RoleModel:
 
 
 @torch.no_grad()
-def roles_right(model: RoleModel) -> float:
+def roles_right(model: nn.Module) -> float:
     """The fraction of words whose role is right, over the sentences of the training."""
     answers = model(sentence_ids(role_sentences())).argmax(dim=-1)
     return (answers == torch.arange(3)).double().mean().item()

@@ -4,7 +4,11 @@ from chapters.self_attention.self_attention_explorer import SelfAttentionExplore
 
 SAMPLES = {
     "self_attention_explorer": lambda: SelfAttentionExplorer(
-        {"red": [1.0, 0.5], "fox": [-0.25, 1.5], "runs": [0.0, -1.0]}, "red fox runs", query=1
+        {"red": [1.0, 0.5], "fox": [-0.25, 1.5], "runs": [0.0, -1.0]},
+        "red fox runs",
+        query=1,
+        projections=([[1, 0, 2], [0, 4, 0]], [[0, 1, 0], [3, 0, 0]], [[1, 0], [0.5, -1]]),
+        features=("colour", "life"),
     ),
 }
 # What is more than a choice or a number: what fits the sample, and what does not

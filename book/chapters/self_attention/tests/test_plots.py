@@ -45,14 +45,11 @@ def test_maps_refuse_labels_that_do_not_fit():
         plot_maps({"a": torch.zeros(2, 2)}, ["p", "q", "r"])
 
 
-def test_seeds_are_dots_under_a_ceiling():
+def test_seeds_are_dots_beside_what_guessing_gives():
     runs = {"one": {"x": [0.2, 0.4], "y": [0.9]}, "two": {"x": [0.5], "y": [0.6]}}
-    axes = plot_seeds(runs, {"one": 0.45, "two": 1.0})
-    heights = [line.get_ydata().tolist() for line in axes.get_lines()]
-    assert heights == [[0.2, 0.4], [0.9], [0.5], [0.6]]
-    ceilings = [c.get_segments()[0][0][1] for c in axes.collections]
-    assert ceilings == [0.45, 1.0]
+    axes = plot_seeds(runs, ylabel="right", chance=0.25)
+    heights = [list(line.get_ydata()) for line in axes.get_lines()]
+    assert heights == [[0.25, 0.25], [0.2, 0.4], [0.9], [0.5], [0.6]]
+    assert axes.get_ylabel() == "right"
     assert [label.get_text() for label in axes.get_xticklabels()] == ["one", "two"]
-    assert {t.get_text() for t in axes.get_legend().get_texts()} == {"x", "y", "ceiling x"}
-    with pytest.raises(ValueError, match=r"got none for \['two'\]"):
-        plot_seeds(runs, {"one": 0.45})
+    assert {t.get_text() for t in axes.get_legend().get_texts()} == {"x", "y", "guessing"}

@@ -1,5 +1,7 @@
 """The self-attention explorer's start, and what it refuses."""
 
+import math
+
 import pytest
 
 from chapters.self_attention.self_attention_explorer import SelfAttentionExplorer
@@ -28,6 +30,39 @@ def test_text_without_scripts_holds_the_embeddings_in_order():
 def test_bad_words_are_refused(words, sentence, message):
     with pytest.raises(ValueError, match=message):
         SelfAttentionExplorer(words, sentence)
+
+
+def test_projections_may_make_outputs_of_another_dimension():
+    square, wide = [[1, 0], [0, 1]], [[1, 0, 0, 2], [0, 1, 0.5, 0]]
+    start = {"projections": (square, square, wide), "projected": True}
+    widget = SelfAttentionExplorer(WORDS, "red fox", entry=3, **start)
+    assert widget.matrices[2] == wide
+    widget.projected = False  # then an output is as wide as a vector
+    assert widget.entry == 1
+    plain = SelfAttentionExplorer(WORDS, "red fox", projected=True, entry=1)
+    assert plain.matrices == []  # nothing to switch on
+
+
+def test_entries_have_names_if_given():
+    text = SelfAttentionExplorer(WORDS, "red", features=("colour", "life")).static_html()
+    assert ">life<" in text
+    assert "entry" not in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"projections": ([[1], [1]],)}, "projections: expected W.Q, W.K and W.V, or none, got 1"),
+        ({"projections": ([[1], [1]], [[1, 2], [3, 4]], [[1], [1]])}, "W.K: expected 2 rows of 1"),
+        ({"projections": ([[1]], [[1]], [[1]])}, "W.Q: expected 2 rows of 1"),
+        ({"projections": ([[1], [1]], [[1], [1]], [[1], [math.nan]])}, "finite"),
+        ({"features": ("one",)}, "features: expected 2 names, one for each entry, or none, got 1"),
+        ({"projected": 1}, "projected: expected True or False"),
+    ],
+)
+def test_projections_and_names_that_do_not_fit_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        SelfAttentionExplorer(WORDS, "red", **settings)
 
 
 def test_a_place_outside_the_sentence_is_refused():

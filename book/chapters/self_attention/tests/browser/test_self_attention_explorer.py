@@ -11,6 +11,8 @@ from chapters.self_attention.self_attention_explorer import SelfAttentionExplore
 from lib.attention import attention_weights, scaled_dot_product_attention
 from lib.masks import causal_mask
 from lib.positions import sinusoidal_table
+from tasks.bat import FEATURES, SENTENCE, matrices, vectors_of
+from tasks.bat import WORDS as BAT
 from tests.gate import each_look
 
 pytestmark = pytest.mark.browser
@@ -54,6 +56,33 @@ def assert_shown(page, *arguments, **settings):
         torch.testing.assert_close(
             shown, values.float(), atol=0.0051, rtol=0.0, equal_nan=True, msg=caption
         )
+
+
+def test_with_its_matrices_it_shows_the_numbers_of_the_example(stage):
+    """The three maps, the arithmetic and the names of the features; and without the matrices."""
+    x, projections = vectors_of(), matrices()
+    known = {word: [float(n) for n in row] for word, row in BAT.items()}
+    start = {"projections": projections, "projected": True, "features": FEATURES}
+    page = stage.show(
+        SelfAttentionExplorer(known, " ".join(SENTENCE), scaled=True, key=4, entry=1, **start)
+    )
+    query, key, value = (x @ w for w in projections)
+    weights = attention_weights(query, key)
+    for caption, wanted in (
+        ("Scores", query @ key.T / 2),
+        ("Weights", weights),
+        ("Outputs", weights @ value),
+    ):
+        shown = numbers(page, caption)
+        torch.testing.assert_close(shown, wanted.float(), atol=0.0051, rtol=0.0, msg=caption)
+    spelt = read_lines(page)
+    assert "(8·1 + 0·0 + 0·0 + 0·1) / √4 = 4.0000" in spelt
+    assert "Output of bat, equipment" in spelt
+    page.get_by_label("Use W^Q, W^K and W^V").uncheck()
+    plain = numbers(page, "Weights")
+    torch.testing.assert_close(plain, attention_weights(x, x).float(), atol=0.0051, rtol=0.0)
+    page.get_by_role("radio", name="Random").check()
+    expect(page.get_by_label("Use W^Q, W^K and W^V")).to_be_hidden()
 
 
 @pytest.mark.parametrize("scaled", [False, True])
