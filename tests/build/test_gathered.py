@@ -13,7 +13,6 @@ from build.pages.search import read_page
 from tests.build.test_questions import OUTCOME, PREDICT, build, soup
 from tests.question_book import code, heading, notebook
 
-
 # The smallest picture.
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
