@@ -115,7 +115,7 @@ def test_every_exercise_hint_solution_and_note_is_there(chapter):
     source, reader = chapter
     fences = [fence for text in texts(source) for fence in directives(text)]
     names = [fence.name for fence in fences]
-    folded = [f for f in fences if f.name == "admonition" and "dropdown" in f.options["class"]]
+    folded = [f for f in fences if f.name == "admonition" and "dropdown" in f.options.get("class", "")]
     written, read = "\n\n".join(texts(source)), "\n\n".join(texts(reader))
     shown = PLAIN.parse(read)
     titles = [fence.argument for fence in fences if fence.name == "exercise"]
