@@ -115,7 +115,9 @@ def test_every_exercise_hint_solution_and_note_is_there(chapter):
     source, reader = chapter
     fences = [fence for text in texts(source) for fence in directives(text)]
     names = [fence.name for fence in fences]
-    folded = [f for f in fences if f.name == "admonition" and "dropdown" in f.options.get("class", "")]
+    folded = [
+        f for f in fences if f.name == "admonition" and "dropdown" in f.options.get("class", "")
+    ]
     written, read = "\n\n".join(texts(source)), "\n\n".join(texts(reader))
     shown = PLAIN.parse(read)
     titles = [fence.argument for fence in fences if fence.name == "exercise"]
@@ -224,7 +226,9 @@ def test_no_test_and_no_set_up_stands_open(chapter):
         assert ("cellView" in after.metadata) is bool(kinds)
         assert after.source.startswith(TITLE) is bool(kinds)
         prints = bool(kinds & {"proof", "listing"} and after.outputs)
-        assert hidden.get("outputs_hidden", False) is after.metadata.get("collapsed", False) is prints
+        assert (
+            hidden.get("outputs_hidden", False) is after.metadata.get("collapsed", False) is prints
+        )
         folded += bool(kinds)
     assert folded >= 2
     assert not re.search(r"^\*\*(Tested|Listing):", "\n".join(texts(reader)), re.MULTILINE)
