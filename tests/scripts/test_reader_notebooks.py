@@ -20,8 +20,8 @@ from build.readers.reader import (
     NEWEST,
     NO_ANSWER,
     RUN_FIRST,
-    TITLE,
     RUN_WIDGET,
+    TITLE,
     link_colab,
     reader_notebook,
     reader_text,
@@ -224,7 +224,9 @@ def test_no_test_and_no_set_up_stands_open(chapter):
         assert ("cellView" in after.metadata) is bool(kinds)
         assert after.source.startswith(TITLE) is bool(kinds)
         prints = bool(kinds & {"proof", "listing"} and after.outputs)
-        assert hidden.get("outputs_hidden", False) is after.metadata.get("collapsed", False) is prints
+        assert (
+            hidden.get("outputs_hidden", False) is after.metadata.get("collapsed", False) is prints
+        )
         folded += bool(kinds)
     assert folded >= 2
     assert not re.search(r"^\*\*(Tested|Listing):", "\n".join(texts(reader)), re.MULTILINE)
