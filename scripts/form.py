@@ -11,8 +11,8 @@ On the page, in a browser at the width of a phone, as somebody opens it for the 
 - tests: folded tests and listings between the paragraphs, and set-up before the first of them.
 - predictions, and of their outcomes those that are shown unasked.
 - cells, lines, columns: of the visible code up to Recall; lines without blank ones, the longest.
-- scroll: of a hundred blocks of code and printed text, those that scroll sideways, and the number of
-  formulas that do; with every fold open.
+- scroll: of a hundred blocks of code and printed text, those that scroll sideways, and the number
+  of formulas that do; with every fold open.
 
 In the notebook, without sections "Appendix":
 
@@ -106,25 +106,27 @@ LIMITS = {"words": 1700, "predictions": 3, "cells": 18, "lines": 140, "columns":
 PHONE = 390
 COUNT = """() => {
   const article = document.querySelector(".bd-article");
-  const heading = [...article.querySelectorAll("section > h2")]
-    .find((one) => /^(Recall|Exercises)/.test(one.textContent));
-  const end = heading?.parentElement;
+  const lastOf = (root) => [...root.querySelectorAll("section > h2")]
+    .find((one) => /^(Recall|Exercises)/.test(one.textContent))?.parentElement;
+  const end = lastOf(article);
   const isBefore = (node) => !end
     || Boolean(node.compareDocumentPosition(end) & Node.DOCUMENT_POSITION_FOLLOWING);
-  const words = (node) => node.textContent.split(/\\s+/).filter((word) => /[\\p{L}\\p{N}·]/u.test(word)).length;
+  const words = (node) => node.textContent.split(/\\s+/)
+    .filter((word) => /[\\p{L}\\p{N}·]/u.test(word)).length;
   /** Its text alone: a formula in a line is one word. */
   const bare = (node, left) => {
     const copy = node.cloneNode(true);
-    for (const one of copy.querySelectorAll(`${left}, pre, script, svg, button, .math-block, .cell_input,`
-      + ".printed, .headerlink, .term-tip, .ask-row, .ask-label, .check, .waiting")) one.remove();
+    const none = "pre, script, svg, button, .math-block, .cell_input, .printed, .headerlink,"
+      + ".term-tip, .ask-row, .ask-label, .check, .waiting";
+    for (const one of copy.querySelectorAll(`${left}, ${none}`)) one.remove();
     for (const one of copy.querySelectorAll("math, code")) one.replaceWith("·");
     for (const one of copy.querySelectorAll("*")) one.append(" ");
     return copy;
   };
   const prose = article.cloneNode(true);
-  const last = [...prose.querySelectorAll("section > h2")].find((one) => /^(Recall|Exercises)/.test(one.textContent));
-  for (let node = last?.parentElement; node;) [node] = [node.nextElementSibling, node.remove()];
-  const folds = [...article.querySelectorAll("details:not(.chapter-map), .dropdown:not(.hint, .solution)")]
+  for (let node = lastOf(prose); node;) [node] = [node.nextElementSibling, node.remove()];
+  const closed = "details:not(.chapter-map), .dropdown:not(.hint, .solution)";
+  const folds = [...article.querySelectorAll(closed)]
     .filter((one) => !one.parentElement.closest("details, .dropdown, .book-widget"));
   const isOpen = (node) => node.checkVisibility() || node.closest(".evidence");
   const code = [...article.querySelectorAll(".cell_input pre")]
@@ -138,17 +140,20 @@ COUNT = """() => {
       .filter((one) => !one.closest(".checked") && (!one.matches(".tag_hide-input")
         || first.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_PRECEDING)).length,
     predictions: article.querySelectorAll(".predict").length,
-    unasked: [...article.querySelectorAll(".outcome")].filter((one) => one.checkVisibility()).length,
+    unasked: [...article.querySelectorAll(".outcome")]
+      .filter((one) => one.checkVisibility()).length,
     cells: code.length,
     lines: code.flat().length,
     columns: Math.max(0, ...code.flat().map((line) => line.length)),
   };
   for (const one of article.querySelectorAll("details")) one.open = true;
-  for (const one of article.querySelectorAll(".toggle-hidden")) one.classList.remove("toggle-hidden");
+  const hidden = article.querySelectorAll(".toggle-hidden");
+  for (const one of hidden) one.classList.remove("toggle-hidden");
   for (const one of article.querySelectorAll(".evidence")) one.removeAttribute("hidden");
   window.dispatchEvent(new Event("resize"));
   const isWide = (node) => node.scrollWidth > node.clientWidth + 1;
-  const seen = (selector) => [...article.querySelectorAll(selector)].filter((one) => one.checkVisibility());
+  const seen = (selector) => [...article.querySelectorAll(selector)]
+    .filter((one) => one.checkVisibility());
   const blocks = seen("pre");
   counted.scroll = Math.ceil((100 * blocks.filter(isWide).length) / Math.max(blocks.length, 1));
   counted.formulas = seen(".math-block").filter(isWide).length;

@@ -1,4 +1,4 @@
-"""The marks of tests in a browser: opened in place, by any means, and a link where no script runs."""
+"""The marks of tests in a browser: opened in place by any means, a link where no script runs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +43,9 @@ def test_a_mark_opens_its_test_below_its_paragraph_and_closes_it(reader: Page):
     expect(first).to_have_attribute("aria-expanded", "true")
     panel = reader.get_by_role("group", name="Equal to naive")
     expect(panel.get_by_text("assert 1 == 1")).to_be_visible()
-    assert panel.evaluate("(node) => node.previousElementSibling.contains(document.querySelector('#check-1-mark'))")
+    assert panel.evaluate(
+        "(node) => node.previousElementSibling.contains(document.querySelector('#check-1-mark'))"
+    )
     assert "#" not in reader.url
     second.click()
     expect(reader.get_by_text("assert 2 == 2")).to_be_visible()
@@ -177,7 +179,7 @@ def test_what_is_copied_from_broken_lines_is_the_code(browser: Browser, book: Pa
 
 
 def test_the_form_of_the_small_chapter(browser: Browser, book: Path):
-    """Two questions whose outcomes are hidden, no code before Recall, nothing folded in the text."""
+    """Two questions whose outcomes are hidden, no code before Recall, no fold in the text."""
     page = browser.new_page()
     counted = form.measure_page(page, book / "book" / "03_layer.html")
     assert (counted.tests, counted.predictions, counted.unasked) == (0, 2, 0)

@@ -199,7 +199,9 @@ def test_what_opens_further_up_moves_nothing(reader: Page):
     place = waiting.evaluate("(node) => node.getBoundingClientRect().top")
     waiting.get_by_role("button", name="Show me").click()
     expect(top).to_be_visible()
-    assert top.evaluate("(node) => node.getBoundingClientRect().top") == pytest.approx(place, abs=60)
+    assert top.evaluate("(node) => node.getBoundingClientRect().top") == pytest.approx(
+        place, abs=60
+    )
 
 
 @pytest.mark.parametrize("way", ["address", "link"])

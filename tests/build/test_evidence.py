@@ -19,10 +19,16 @@ def laboratory(name: str = "laboratory") -> nbformat.NotebookNode:
 
 
 CASES = {
-    "code and text": ([PREDICT, code("one", []), "Read this.", OUTCOME], [["one", "Read this.", "So"]]),
+    "code and text": (
+        [PREDICT, code("one", []), "Read this.", OUTCOME],
+        [["one", "Read this.", "So"]],
+    ),
     "the outcome alone": ([PREDICT + OUTCOME], [["So"]]),
     "a laboratory": ([PREDICT, "Try it.", laboratory(), "After.", OUTCOME], [["After.", "So"]]),
-    "another widget": ([PREDICT, "Try it.", laboratory("map"), OUTCOME], [["Try it.", "map", "So"]]),
+    "another widget": (
+        [PREDICT, "Try it.", laboratory("map"), OUTCOME],
+        [["Try it.", "map", "So"]],
+    ),
     "a heading between": (
         [PREDICT, code("one", []), code("two", []), "Read this.", "## Part", OUTCOME],
         [["one", "two"], ["So"]],

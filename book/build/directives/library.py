@@ -3,8 +3,9 @@
 For each module, in the order in which the chapters build its parts, stand its first sentence and
 its functions and classes: the line that imports it, signature, first sentence, public methods, an
 example with its output, the chapter that builds it, and its listing: here if a chapter folds it (a
-cell tagged `listing`), else in the chapter. All of it is read from the sources; nothing is imported. The examples stand in the folder `examples`, a file for each module,
-and a test runs them. A chapter builds a name if it prints its source with `show_source`; a name
+cell tagged `listing`), else in the chapter. All of it is read from the sources; nothing is
+imported. The examples stand in the folder `examples`, a file for each module, and a test runs them.
+A chapter builds a name if it prints its source with `show_source`; a name
 that none prints is built by the first chapter whose code uses it, or whose text names it. A chapter
 that explains a name which another uses first says so under `builds` in its `words.yml`.
 """

@@ -1,15 +1,16 @@
 """What a folded cell says: a test (`proof`) or a listing, by the one line in its metadata.
 
 The line stands where myst-nb looks for a cell's prompt:
-`{"mystnb": {"code_prompt_show": "Equal to the loop, within 1e-10."}}`. It may begin with the name of
-its kind, "Tested:" or "Listing:", which is not shown. `gathered` says what becomes of it on a page.
+`{"mystnb": {"code_prompt_show": "Equal to the loop, within 1e-10."}}`. It may begin with the name
+of its kind, "Tested:" or "Listing:", which is not shown. `gathered` says what becomes of it on a
+page.
 """
 
 import re
 
 from docutils import nodes
 
-from build.pages.search import plain
+from build.source.latex import plain
 from build.source.myst import PARSER
 
 MARKS = {"proof": "Tested", "listing": "Listing"}

@@ -122,7 +122,10 @@ def text_before(cell: nodes.Node) -> nodes.Element:
     """
     siblings = cell.parent.children
     at = siblings.index(cell)
-    before, after = siblings[max(at - 1, 0)], [n for n in siblings[at + 1 :] if not is_folded(n)][:1]
+    before, after = (
+        siblings[max(at - 1, 0)],
+        [n for n in siblings[at + 1 :] if not is_folded(n)][:1],
+    )
     if is_cell(before) and after and isinstance(after[0], ask) and after[0].get("asks") == "seen":
         return last_text(after[0]) or behind(cell)
     for node in reversed(siblings[:at]):

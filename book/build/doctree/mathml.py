@@ -124,8 +124,8 @@ def visit_block(translator, node: nodes.math_block) -> None:
     if not node["nowrap"] and r"\\" in latex and r"\begin" not in latex:
         latex = rf"\begin{{aligned}}{latex}\end{{aligned}}"
     math = "".join(to_mathml(piece, display=True) for piece in pieces(latex))
-    # Where no script sets it smaller, a wide formula scrolls in its own box, which the keyboard must
-    # reach too.
+    # Where no script sets it smaller, a wide formula scrolls in its own box, which the keyboard
+    # must reach too.
     attributes = f'{identifiers} class="math-block" tabindex="0" role="group" aria-label="formula"'
     translator.body.append(f"<div{attributes}>{math}{number}</div>\n")
     raise nodes.SkipNode

@@ -24,7 +24,8 @@ PRINTED = re.compile(
 )
 GAP = re.compile(r"\S {2,}(?=\S)")  # between two columns
 CODE = re.compile(
-    r'<div class="highlight-(?:python|pycon|ipython3?|javascript|js|default)\b[^>]*><div class="highlight"><pre>'
+    r'<div class="highlight-(?:python|pycon|ipython3?|javascript|js|default)\b[^>]*>'
+    r'<div class="highlight"><pre>'
     r"(?P<lines>.*?)</pre>",
     re.DOTALL,
 )
@@ -86,7 +87,7 @@ def fit_lines(text: str) -> str:
 
 
 def hang_lines(text: str) -> str:
-    """Put each long line of code into an element of its own, `line-2` if it is indented by eight."""
+    """Put each long line of code into an element of its own: `line-2` is indented by eight."""
 
     def line(code: str) -> str:
         plain = unescape(re.sub(r"<[^>]*>", "", code))

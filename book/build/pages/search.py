@@ -8,7 +8,6 @@ search.js reads all this and ranks it.
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -17,6 +16,8 @@ from urllib.parse import urljoin
 
 import yaml
 from sphinx.errors import ExtensionError
+
+from build.source.latex import plain
 
 ALIASES = "book/aliases.yml"
 GLOSSARY, INDEX = "book/glossary", "book/genindex"
@@ -31,12 +32,6 @@ ASIDE = {
     *("chapter-map", "check", "checked", "set-up-link"),
 }
 HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
-SIGNS = {
-    **{"cdot": " · ", "times": " × ", "odot": " ⊙ ", "le": " ≤ ", "ge": " ≥ ", "ne": " ≠ "},
-    **{"approx": " ≈ ", "in": " ∈ ", "to": " → ", "mid": " | ", "dots": "…", "ldots": "…"},
-    **{"infty": "∞", "ell": "ℓ", "top": "T", "sum": "Σ", "partial": "∂"},
-}
-NAMED = {"cos", "exp", "ln", "log", "max", "min", "sin", "tanh"}
 
 
 @dataclass
@@ -60,26 +55,6 @@ class Entry:
     anchor: str
     title: str = ""
     paragraphs: list[Paragraph] = field(default_factory=list)
-
-
-def sign(name: str) -> str:
-    """The character or the word for a command of LaTeX; nothing if it only says how to set it."""
-    if name in SIGNS or name in NAMED:
-        return SIGNS.get(name, name)
-    case, letter = ("SMALL" if name.islower() else "CAPITAL"), name.removeprefix("var").upper()
-    try:
-        return unicodedata.lookup(f"GREEK {case} LETTER {letter}")
-    except KeyError:
-        return ""
-
-
-def plain(latex: str) -> str:
-    """A short formula as a line of text: `\\frac{1}{\\sqrt{d_k}}` becomes 1/√d_k."""
-    text = re.sub(r"\\sqrt\s*", "√", latex)
-    text = re.sub(r"\\t?frac\{((?:[^{}]|\{[^{}]*\})*)\}\s*", r"\1/", text)
-    text = re.sub(r"\\([A-Za-z]+)", lambda match: sign(match.group(1)), text)
-    text = re.sub(r"\\.", " ", text)  # a space of some width
-    return " ".join(re.sub(r"[{}~]", "", text).split())
 
 
 class PageReader(HTMLParser):

@@ -3,8 +3,8 @@
 The chapters are written for the build, whose markup and whose cell metadata no notebook program
 knows. This makes the same chapter for JupyterLab, Colab, VS Code and GitHub: the text in plain
 Markdown (see `plain`), hints and solutions folded, the code as it is, with tests, listings and
-set-up folded to a title, and the outputs of experiments as they were stored. The check of an exercise that nobody has answered shows no error,
-and says which cells to run before it.
+set-up folded to a title, and the outputs of experiments as they were stored. The check of an
+exercise that nobody has answered shows no error, and says which cells to run before it.
 
 The built book offers these notebooks for download, and its Colab buttons open those of a branch.
 Both fetch the version of the book that they were made from.
