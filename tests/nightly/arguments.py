@@ -67,6 +67,8 @@ NUMBERS: dict[str, st.SearchStrategy] = {
     "dtype": st.just(torch.bfloat16),
     "autocast": st.just(torch.bfloat16),
 }
+# Tokens that are made: with a prefix of four no more than the positions that a learned scheme has.
+MADE_LENGTH = st.integers(1, 6)
 LENGTHS = {"source_lengths": "source_time", "target_lengths": "target_time", "lengths": "time"}
 AXES = {"width": "d_model", "source_vocab": "vocab", "target_vocab": "vocab", "n_heads": "heads"}
 UNNAMED = {  # of arguments that are a Tensor and no more, or "..."
@@ -174,11 +176,14 @@ class Arguments:
         if (given := TOGETHER.get(getattr(call, "__qualname__", ""))) is not None:
             return given(self)
         variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        return {
+        found = {
             name: self.of(name, parameter.annotation)
             for name, parameter in inspect.signature(call).parameters.items()
             if parameter.kind not in variadic and name != "self"
         }
+        if call.__module__ == decoding.__name__ and "max_length" in found:
+            found["max_length"] = self.draw(MADE_LENGTH)
+        return found
 
     def instance_of(self, kind: type) -> Any:
         """An instance of a class, in training or in evaluation where it has these."""

@@ -30,11 +30,16 @@ TOO_BIG = (  # for the memory, or for torch's own whole numbers
     "int too big to convert",
     "too large to convert to C",
     "without overflow",
+    "possible overflow",
     "as a SymInt",
     "can't convert negative int to unsigned",
 )
 IN_TORCHS_WORDS = (  # which name both sizes, or what came: the library promises no others for them
     "must match the size of tensor b",
+    "must match the existing size",
+    "Dimension out of range (expected to be in range of",
+    "dropout probability has to be between 0 and 1",
+    "list index out of range",  # of a list of numbers, as documented
     "shapes cannot be multiplied",
     "expected input with shape",
     "does not match the shape of the indexed tensor",
@@ -44,7 +49,7 @@ IN_TORCHS_WORDS = (  # which name both sizes, or what came: the library promises
     "nvalid device string",
     "device type at start of device string",
 )
-OF_TYPES = ("must be long", "dtype", "scalar type", "not implemented for", "type")
+OF_TYPES = ("must be long", "dtype", "scalar type", "not implemented for", "type", "are valid indices")
 SECONDS = 5.0  # of the processor, for one call
 MEMORY = 3 << 30
 
@@ -55,7 +60,8 @@ def digest(*values: Any) -> str:
 
     def add(value: Any) -> None:
         if isinstance(value, Tensor):
-            plain = value.detach().reshape(-1).contiguous().view(torch.uint8)
+            plain = value.detach().clone(memory_format=torch.contiguous_format)
+            plain = plain.reshape(-1).view(torch.uint8)
             found.update(f"{value.dtype}{tuple(value.shape)}".encode() + plain.numpy().tobytes())
         elif isinstance(value, Mapping):
             for key in sorted(value, key=repr):

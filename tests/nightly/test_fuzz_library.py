@@ -20,8 +20,6 @@ from tests.nightly.arguments import VOCAB, Arguments
 from tests.nightly.judging import FEW, digest, finite, little_memory, outcome, settled
 from tests.nightly.texts import TEXTS
 
-pytestmark = pytest.mark.slow  # all properties of all names: minutes, and news each night
-
 LEFT_OUT = {  # with the reason
     "decoding.SequenceModel": "a protocol: it has no code; models that follow it are drawn",
     "data.read_parallel": "reads files, which test_fuzz_files damages",
