@@ -216,12 +216,13 @@ class Embedding(nn.Module):
     the first loss is far above ln(vocab), with std 1/2 it is close to it.
 
     Shapes: tokens (*batch), integers. Returns (*batch, d_model).
-    Errors: ValueError for a token number outside the vocabulary.
+    Errors: ValueError for a size below 1, and for a token number outside the vocabulary.
     Source: Attention Is All You Need, section 3.4.
     """
 
     def __init__(self, vocab: int, d_model: int, *, std: float = 1.0):
         super().__init__()
+        _require_sizes(vocab=vocab, d_model=d_model)
         self.weight = nn.Parameter(torch.empty(vocab, d_model))
         self.scale = math.sqrt(d_model)
         nn.init.normal_(self.weight, std=std / self.scale)

@@ -315,13 +315,24 @@ def test_the_usual_eps_is_that_of_torch():
         lambda: LayerNorm(-3),
         lambda: RMSNorm(-3),
         lambda: FeedForward(5, -3),
-        lambda: Embedding(-3, 5),
-        lambda: Embedding(5, -3),
     ],
 )
 def test_sizes_below_zero_are_refused(make):
     with pytest.raises(RuntimeError, match="negative dimension -3"):  # torch's own
         make()
+
+
+def test_an_embedding_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="expected vocab of 1 or more, got 0"):
+        Embedding(0, 5)
+    with pytest.raises(ValueError, match="expected d_model of 1 or more, got 0"):
+        Embedding(5, 0)
+
+
+def test_a_sub_layer_that_is_dropped_whole_changes_nothing():
+    layer, x = Residual(nn.Linear(5, 5), 5, norm="pre", dropout=1.0), normal(3, 5).float()
+    assert torch.equal(layer(x), x)
+    assert not torch.equal(layer.eval()(x), x)
 
 
 def test_only_a_mask_of_the_positions_says_which_are_real():

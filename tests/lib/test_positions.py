@@ -280,10 +280,12 @@ def test_queries_are_the_last_of_the_keys(scheme, queries, keys):
 
 def test_vectors_of_another_dimension_and_no_head():
     for scheme in (Sinusoidal(6), Learned(6)):
-        with unchecked(), pytest.raises(ValueError, match=r"dimension 6, got \(2, 3, 1\)"):
+        with unchecked(), pytest.raises(ValueError, match=r"time, 6\), got \(2, 3, 1\)"):
             scheme.add(normal(2, 3, 1))
-    with unchecked(), pytest.raises(ValueError, match=r"dimension 6, got \(2, 3, 2\)"):
+    with unchecked(), pytest.raises(ValueError, match=r"time, 6\), got \(2, 3, 2\)"):
         Rotary(6).rotate(normal(2, 3, 2))
+    with unchecked(), pytest.raises(ValueError, match=r"time, 6\), got \(6,\)"):
+        Rotary(6).rotate(normal(6))
     with pytest.raises(ValueError, match="n_heads of 1 or more, got 0"):
         ALiBi(0)
 

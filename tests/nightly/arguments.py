@@ -183,6 +183,11 @@ class Arguments:
         }
         if call.__module__ == decoding.__name__ and "max_length" in found:
             found["max_length"] = self.draw(MADE_LENGTH)
+            if "source" in found and self.draw(st.booleans()):  # prefixes of one length
+                found["model"] = self.instance_of(transformer.LanguageModel)
+                found["source_lengths"] = torch.full_like(
+                    found["source"][:, 0], self.size("source_time")
+                )
         return found
 
     def instance_of(self, kind: type) -> Any:
@@ -255,8 +260,8 @@ class Arguments:
     def attended(self) -> dict[str, Any]:
         """Of a layer's forward: keys and values of their own, or neither."""
         found = {"x_query": self.tensor(torch.float32, "batch query d_query_in")}
-        names = ("d_key_in", "d_query_in"), ("key", "query")
-        if any(self.size(one) != self.size(other) for one, other in names):
+        own = ("key", "query"), ("d_key_in", "d_query_in"), ("d_value_in", "d_query_in")
+        if any(self.size(one) != self.size(other) for one, other in own):
             found["x_key"] = self.tensor(torch.float32, "batch key d_key_in")
             found["x_value"] = self.tensor(torch.float32, "batch key d_value_in")
         return found | {"mask": self.of("mask", Bool[Tensor, "..."] | None)}
