@@ -96,9 +96,7 @@ def main() -> int:
             print(f"{name}: {judged[name]}\n{show.stdout}")
     counted = len(judged) - equivalent
     share = 1 - holes / counted
-    print(
-        f"{counted - holes} of {counted} mutants died: {share:.1%}; {equivalent} more are equivalent"
-    )
+    print(f"{counted - holes} of {counted} mutants died: {share:.1%}, {equivalent} equivalent ones")
     return int(share < LEAST_KILLED)
 
 

@@ -93,7 +93,7 @@ class FeedForward(nn.Module):
     bias=False leaves all of b_1, b_2 and b_3 out.
 
     Shapes: x (*batch, d_model), inside (*batch, d_ff). Returns (*batch, d_model).
-    Errors: ValueError for an unknown activation.
+    Errors: ValueError for an unknown activation, and for a size below 1.
     Source: Attention Is All You Need, section 3.3, equation 2; Hendrycks and Gimpel 2016 (GELU);
     Shazeer 2020 (SwiGLU).
     """
@@ -104,6 +104,7 @@ class FeedForward(nn.Module):
             raise ValueError(
                 f"expected an activation out of {', '.join(ACTIVATIONS)}, got {activation!r}"
             )
+        _require_sizes(d_model=d_model, d_ff=d_ff)
         self.activation = ACTIVATIONS[activation]
         self.w_1 = nn.Linear(d_model, d_ff, bias=bias)
         self.w_2 = nn.Linear(d_ff, d_model, bias=bias)

@@ -314,7 +314,6 @@ def test_the_usual_eps_is_that_of_torch():
     [
         lambda: LayerNorm(-3),
         lambda: RMSNorm(-3),
-        lambda: FeedForward(5, -3),
     ],
 )
 def test_sizes_below_zero_are_refused(make):
@@ -322,11 +321,18 @@ def test_sizes_below_zero_are_refused(make):
         make()
 
 
-def test_an_embedding_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="expected vocab of 1 or more, got 0"):
-        Embedding(0, 5)
-    with pytest.raises(ValueError, match="expected d_model of 1 or more, got 0"):
-        Embedding(5, 0)
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Embedding(0, 5), "vocab of 1 or more, got 0"),
+        (lambda: Embedding(5, 0), "d_model of 1 or more, got 0"),
+        (lambda: FeedForward(0, 5), "d_model of 1 or more, got 0"),
+        (lambda: FeedForward(5, 0), "d_ff of 1 or more, got 0"),
+    ],
+)
+def test_a_layer_of_nothing_is_refused(make, said):
+    with pytest.raises(ValueError, match=said):
+        make()
 
 
 def test_a_sub_layer_that_is_dropped_whole_changes_nothing():

@@ -261,6 +261,14 @@ def test_mistakes_are_named():
         sinusoidal_table(3, 4, base=0.0)
 
 
+@pytest.mark.parametrize("base", [0.5, 1.0])
+def test_a_base_of_one_or_less_turns_no_slower(base):
+    table = sinusoidal_table(5, 4, base=base, dtype=torch.float64)
+    wanted = torch.arange(5, dtype=torch.float64) / base**0.5
+    assert_close(table[:, 2], wanted.sin(), 1e-12)
+    assert_close(table[:, 3], wanted.cos(), 1e-12)
+
+
 @pytest.mark.parametrize(
     ("scheme", "method"), [("sinusoidal", "add"), ("learned", "add"), ("rotary", "rotate")]
 )

@@ -54,6 +54,8 @@ IN_TORCHS_WORDS = (  # which name both sizes, or what came: the library promises
     "nvalid device string",
     "device type at start of device string",
     "Device string must not be empty",
+    "error unpacking string as utf-8",  # of a device's name
+    "do not support dropout > 0",  # of one below 0 too: it names the argument, if not its sign
     "stack expects a non-empty TensorList",  # of a list of batches that has none
 )
 OF_TYPES = (
