@@ -261,6 +261,13 @@ def test_mistakes_are_named():
         sinusoidal_table(3, 4, base=0.0)
 
 
+@pytest.mark.parametrize("base", [7.0, 10_000.0])
+def test_a_scheme_made_by_name_has_the_base(base):
+    made = make_positions("sinusoidal", 6, 1, base=base), make_positions("rotary", 18, 3, base=base)
+    for one, wanted in zip(made, (Sinusoidal(6, base=base), Rotary(6, base=base)), strict=True):
+        assert torch.equal(one.table, wanted.table)
+
+
 @pytest.mark.parametrize("base", [0.5, 1.0])
 def test_a_base_of_one_or_less_turns_no_slower(base):
     table = sinusoidal_table(5, 4, base=base, dtype=torch.float64)
