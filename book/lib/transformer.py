@@ -441,13 +441,13 @@ class LanguageModel(nn.Module):
         """Read a prefix but for its last token, which the first `step` is fed.
 
         Without one, return the state before the first token of all.
-        Errors: ValueError for prefixes without a token, or of different lengths: the caches hold
-            as many positions for each sequence.
+        Errors: ValueError for no prefixes, prefixes without a token or of different lengths (the
+            caches hold as many positions for each sequence), or another number of lengths.
         """
         caches = self.decoder.new_caches()
         if source is None or source_lengths is None:
             return caches
-        whole = source.dim() == 2 and source.shape[1] > 0
+        whole = source.dim() == 2 and source.numel() > 0 and len(source) == len(source_lengths)
         if not whole or not source_lengths.eq(source.shape[1]).all():
             raise ValueError(
                 "expected prefixes of one length, of at least one token, such as BOS, got "

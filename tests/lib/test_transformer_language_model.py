@@ -9,7 +9,7 @@ from lib.decoding import beam_search, greedy, length_penalty, sample
 from lib.masks import causal_mask
 from lib.positions import SCHEMES
 from lib.transformer import Config, LanguageModel, OneStack
-from tests.helpers import assert_close
+from tests.helpers import assert_close, unchecked
 
 EVERY_SCHEME = pytest.mark.parametrize("positions", SCHEMES)
 
@@ -160,6 +160,13 @@ def test_prefixes_that_cannot_be_continued_together(time, lengths):
     message = "expected prefixes of one length, of at least one token, such as BOS, got"
     with pytest.raises(ValueError, match=message):
         sample(small(), tokens(2, time), torch.tensor(lengths), 3)
+
+
+@pytest.mark.parametrize("decoder", [greedy, sample, beam_search])
+@pytest.mark.parametrize("shape", [(5,), (0, 5), (3, 5), (2, 5, 1)])
+def test_prefixes_that_are_no_batch_of_as_many_as_the_lengths(decoder, shape):
+    with unchecked(), pytest.raises(ValueError, match="expected prefixes of one length"):
+        decoder(small(), torch.ones(shape, dtype=torch.int64), torch.tensor([5, 5]), 3)
 
 
 def test_it_learns_a_text_by_heart():
