@@ -42,7 +42,7 @@ class SequenceModel(Protocol):
 def _first_token(model: SequenceModel, source: Tensor) -> Int[Tensor, " batch"]:
     """What is fed first: BOS, or the last token of the prefix that a language model continues."""
     if getattr(model, "continues", False):
-        return source[..., -1]
+        return source[:, -1]
     return torch.full((len(source),), BOS, device=source.device)  # a source may be pictures
 
 

@@ -447,8 +447,8 @@ class LanguageModel(nn.Module):
         caches = self.decoder.new_caches()
         if source is None or source_lengths is None:
             return caches
-        whole = source.dim() == 2 and source.numel() > 0 and len(source) == len(source_lengths)
-        if not whole or not source_lengths.eq(source.shape[1]).all():
+        one_each = source.dim() == 2 and source_lengths.shape == source.shape[:1]
+        if not one_each or not source.numel() or not source_lengths.eq(source.shape[1]).all():
             raise ValueError(
                 "expected prefixes of one length, of at least one token, such as BOS, got "
                 f"{tuple(source.shape)} with lengths {source_lengths.tolist()}; continue those of "

@@ -41,6 +41,7 @@ IN_TORCHS_WORDS = (  # which name both sizes, or what came: the library promises
     "the number of sizes provided",
     "Dimension out of range (expected to be in range of",
     "Dimension specified as -1 but tensor has no dimensions",
+    "too many indices for tensor of dimension",
     "arguments to linear need to be at least 1D, but they are",
     "dropout probability has to be between 0 and 1",
     "list index out of range",  # of a list of numbers, as documented
