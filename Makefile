@@ -170,7 +170,7 @@ SEEDED = seed=$(or $(SEED),$$($(BIN)/python -c "import secrets; print(secrets.ra
 fuzz kills mutants: export OMP_NUM_THREADS = 1
 
 fuzz: $(VENV)/test.stamp ## library, files and command line with 100,000 random inputs: make fuzz [SEED=7]
-	@$(SEEDED) $(PYTEST) tests/nightly -m "not slow" -n $(WORKERS) --dist worksteal \
+	@$(SEEDED) $(PYTEST) tests/nightly --ignore=tests/nightly/test_kills.py -n $(WORKERS) --dist worksteal \
 	  --hypothesis-profile=nightly --hypothesis-seed=$$seed
 
 kills: $(VENV)/test.stamp ## training runs that are killed, lose their disk or find other files: make kills [SEED=7]

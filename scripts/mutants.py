@@ -6,8 +6,8 @@
 
 mutmut makes the mutants and runs the tests that reach each one. It takes a module's name from the
 path below the folder in which it runs, so it gets a copy of the book with `lib` at the top. It
-changes no message of an error; a line whose mutants change nothing that a test could see says
-`# pragma: no mutate` and why. The status is 0 if at least 97 % died.
+changes no message of an error. `equivalent_mutants.json` lists changes that no test could see, each
+with the reason: these are not counted. The status is 0 if at least 97 % of the others died.
 """
 
 import argparse
@@ -28,6 +28,7 @@ COPY = ROOT / "_build" / "mutants"
 MUTMUT = str(Path(sys.executable).with_name("mutmut"))
 DEAD = ("killed", "timeout", "segfault")
 LEAST_KILLED = 0.97
+EQUIVALENT = Path(__file__).with_name("equivalent_mutants.json")
 
 
 def lay_out() -> None:
@@ -51,6 +52,23 @@ def every_mutant() -> list[str]:
     return found
 
 
+def change(diff: str) -> tuple[str, str]:
+    """What a mutant takes away and what it puts there: the lines of its diff, each side as one."""
+    lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
+    before, after = (
+        " ".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+"
+    )
+    return before, after
+
+
+def is_equivalent(name: str, diff: str, known: list[dict[str, str]]) -> bool:
+    """Whether the list has this change of this function."""
+    where = name.rpartition("__mutmut_")[0]
+    return any(
+        (one["where"], one["before"], one["after"]) == (where, *change(diff)) for one in known
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="of mutants; a sample of all, if none is given")
@@ -67,11 +85,18 @@ def main() -> int:
         codes = json.loads(meta.read_text(encoding="utf-8"))["exit_code_by_key"]
         ends |= {name: status_by_exit_code[code] for name, code in codes.items()}
     judged = {name: end for name, end in ends.items() if end != "not checked"}
-    survivors = [name for name, end in judged.items() if end not in DEAD]
-    for name in survivors:
-        subprocess.run([MUTMUT, "show", name], check=True)
-    share = 1 - len(survivors) / len(judged)
-    print(f"{len(judged) - len(survivors)} of {len(judged)} mutants died: {share:.1%}")
+    known = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
+    equivalent = holes = 0
+    for name in (name for name, end in judged.items() if end not in DEAD):
+        show = subprocess.run([MUTMUT, "show", name], check=True, capture_output=True, text=True)
+        if is_equivalent(name, show.stdout, known):
+            equivalent += 1
+        else:
+            holes += 1
+            print(f"{name}: {judged[name]}\n{show.stdout}")
+    counted = len(judged) - equivalent
+    share = 1 - holes / counted
+    print(f"{counted - holes} of {counted} mutants died: {share:.1%}, {equivalent} equivalent ones")
     return int(share < LEAST_KILLED)
 
 

@@ -377,7 +377,10 @@ class BatchStream:
         return groups
 
     def batch(self, group: Sequence[int]) -> Batch:
-        """Put the pairs with these numbers side by side."""
+        """Put the pairs with these numbers side by side.
+
+        Errors: Python's IndexError for a number that no pair has.
+        """
         pairs = [self._pairs[i] for i in group]
         return pad_batch([pair.source for pair in pairs], [pair.target for pair in pairs])
 

@@ -139,7 +139,7 @@ def keep_top_k(logits: Float[Tensor, "*batch vocab"], k: int) -> Float[Tensor, "
     """
     if k < 1:
         raise ValueError(f"expected k of at least 1, got {k}; k = 1 is greedy decoding")
-    top = logits.topk(min(k, logits.shape[-1]), dim=-1)
+    top = logits.topk(min(k, logits.size(-1)), dim=-1)
     return torch.full_like(logits, -torch.inf).scatter(-1, top.indices, top.values)
 
 

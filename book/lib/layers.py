@@ -93,7 +93,7 @@ class FeedForward(nn.Module):
     bias=False leaves all of b_1, b_2 and b_3 out.
 
     Shapes: x (*batch, d_model), inside (*batch, d_ff). Returns (*batch, d_model).
-    Errors: ValueError for an unknown activation.
+    Errors: ValueError for an unknown activation, and for a size below 1.
     Source: Attention Is All You Need, section 3.3, equation 2; Hendrycks and Gimpel 2016 (GELU);
     Shazeer 2020 (SwiGLU).
     """
@@ -104,6 +104,7 @@ class FeedForward(nn.Module):
             raise ValueError(
                 f"expected an activation out of {', '.join(ACTIVATIONS)}, got {activation!r}"
             )
+        _require_sizes(d_model=d_model, d_ff=d_ff)
         self.activation = ACTIVATIONS[activation]
         self.w_1 = nn.Linear(d_model, d_ff, bias=bias)
         self.w_2 = nn.Linear(d_ff, d_model, bias=bias)
@@ -216,12 +217,13 @@ class Embedding(nn.Module):
     the first loss is far above ln(vocab), with std 1/2 it is close to it.
 
     Shapes: tokens (*batch), integers. Returns (*batch, d_model).
-    Errors: ValueError for a token number outside the vocabulary.
+    Errors: ValueError for a size below 1, and for a token number outside the vocabulary.
     Source: Attention Is All You Need, section 3.4.
     """
 
     def __init__(self, vocab: int, d_model: int, *, std: float = 1.0):
         super().__init__()
+        _require_sizes(vocab=vocab, d_model=d_model)
         self.weight = nn.Parameter(torch.empty(vocab, d_model))
         self.scale = math.sqrt(d_model)
         nn.init.normal_(self.weight, std=std / self.scale)

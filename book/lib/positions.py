@@ -60,9 +60,9 @@ class Positions(nn.Module):
 def _require_place(offset: int, x: Tensor, width: int) -> None:
     if offset < 0:
         raise ValueError(f"expected an offset of 0 or more, got {offset}; it counts positions")
-    if x.shape[-1] != width:  # a dimension of 1 would be broadcast
+    if x.dim() < 2 or x.shape[-1] != width:  # a dimension of 1 would be broadcast
         raise ValueError(
-            f"expected vectors of dimension {width}, got {tuple(x.shape)}; make the scheme with "
+            f"expected an input (..., time, {width}), got {tuple(x.shape)}; make the scheme with "
             "the dimension of what it marks or rotates"
         )
 

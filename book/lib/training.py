@@ -52,6 +52,8 @@ def warm_up(warmup: int) -> Schedule:
     """A schedule: the factor rises to 1 over `warmup` steps and stays there.
 
     factor(step) = min(1, (step + 1) / warmup)
+
+    With a warmup of 0 or less it is 1 from the first step on.
     """
     return lambda step: min(1.0, (step + 1) / warmup) if warmup > 0 else 1.0
 

@@ -277,7 +277,7 @@ class Decoder(_Stack):
         memory_mask: Bool[Tensor, "..."] | None = None,
         caches: list[LayerCache] | None = None,
     ) -> Float[Tensor, "batch time d_model"]:
-        time = x.shape[1]
+        time = x.size(1)
         before = caches[0].own.length if caches else 0
         x = self.dropout(self.positions.add(x, before))
         # The newest position alone may see all others: one step of decoding needs no mask.
@@ -377,7 +377,7 @@ class Transformer(nn.Module):
         Errors: ValueError unless there is one length for each sequence, a whole number.
         """
         _require_one_each(target_lengths, target_in)
-        real_source = padding_mask(source_lengths, source.shape[1])[:, 0]  # (batch, source_time)
+        real_source = padding_mask(source_lengths, source.size(1))[:, 0]  # (batch, source_time)
         real_target = padding_mask(target_lengths, target_in.shape[1])[:, 0]  # (batch, target_time)
         with (
             at_real((at.get_submodule("feed_forward") for at in self.encoder.layers), real_source),
@@ -441,14 +441,14 @@ class LanguageModel(nn.Module):
         """Read a prefix but for its last token, which the first `step` is fed.
 
         Without one, return the state before the first token of all.
-        Errors: ValueError for prefixes without a token, or of different lengths: the caches hold
-            as many positions for each sequence.
+        Errors: ValueError for no prefixes, prefixes without a token or of different lengths (the
+            caches hold as many positions for each sequence), or another number of lengths.
         """
         caches = self.decoder.new_caches()
         if source is None or source_lengths is None:
             return caches
-        whole = source.dim() == 2 and source.shape[1] > 0
-        if not whole or not source_lengths.eq(source.shape[1]).all():
+        one_each = source.dim() == 2 and source_lengths.shape == source.shape[:1]
+        if not one_each or not source.numel() or not source_lengths.eq(source.shape[1]).all():
             raise ValueError(
                 "expected prefixes of one length, of at least one token, such as BOS, got "
                 f"{tuple(source.shape)} with lengths {source_lengths.tolist()}; continue those of "

@@ -165,6 +165,8 @@ def _conflict(given: dict[str, Any]) -> str | None:
     for one, other in (("data", "train"), ("epochs", "steps"), ("subword", "min_count")):
         if one in given and other in given:
             return f"expected {_flag(one)} or {_flag(other)}, got both"
+    if "\0" in given.get("data", ""):
+        return "expected the name of a folder after --data, got one with a zero byte"
     named = [name for name in ("data", "source", "target") if name in given]
     if 0 < len(named) < 3:
         names = " and ".join(map(_flag, named))
@@ -172,6 +174,8 @@ def _conflict(given: dict[str, Any]) -> str | None:
     for name in ("train", "valid", "test"):
         if name in given and len(given[name]) > 2:
             return f"expected one or two files after --{name}, got {len(given[name])}"
+        if any("\0" in file for file in given.get(name, ())):
+            return f"expected names of files after --{name}, got one with a zero byte"
         if name in given and "train" not in given:
             return f"expected --train FILE FILE together with --{name}"
     return None

@@ -265,6 +265,8 @@ def test_a_layer_refuses_what_it_cannot_use():
             layer(x, torch.zeros(4, 3, 6))
     with pytest.raises(ValueError, match="n_heads of 1 or more, got 0"):
         MultiHeadAttention(6, 0)
+    with pytest.raises(ValueError, match="d_model of 1 or more, got 0"):
+        MultiHeadAttention(0, 2)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -5,7 +5,17 @@ import random
 import pytest
 import torch
 
-from lib.data import EOS, PAD, BatchStream, Pair, Position, Vocabulary, batches, token_batches
+from lib.data import (
+    EOS,
+    PAD,
+    BatchStream,
+    Pair,
+    Position,
+    Vocabulary,
+    batches,
+    endless,
+    token_batches,
+)
 
 WORDS = "abcdefg"
 VOCAB = Vocabulary(WORDS)
@@ -165,3 +175,13 @@ def test_a_bound_of_one_is_the_least(bound):
     assert stream.position == (1, 0)
     with pytest.raises(ValueError, match=f"{bound} of at least 1, got 0"):
         BatchStream(pairs, VOCAB, VOCAB, **{bound: 0})
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3])
+def test_fifty_batches_are_sorted_together(batch_size):
+    rng = random.Random(0)
+    words = Vocabulary("abc")
+    pairs = [Pair(tuple("a" * rng.randint(1, 9)), ("b",)) for _ in range(130 * batch_size)]
+    got = endless(pairs, words, words, batch_size, seed=5)
+    wanted = BatchStream(pairs, words, words, batch_size=batch_size, pool=50 * batch_size, seed=5)
+    assert got.groups(7) == wanted.groups(7)

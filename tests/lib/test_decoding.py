@@ -62,6 +62,15 @@ def test_feeds_back_what_it_said():
     assert torch.tensor(model.fed).T.tolist() == fed.tolist()
 
 
+@pytest.mark.parametrize("continues", [True, False])
+def test_a_model_that_continues_is_fed_the_last_token_first(continues):
+    model = Scripted()
+    model.continues = continues
+    said, _ = greedy(model, SOURCE, LENGTHS, max_length=2)
+    first = SOURCE[:, -1].tolist() if continues else [BOS] * 3
+    assert model.fed == [first, said[:, 0].tolist()]
+
+
 def test_stops_at_the_limit():
     tokens, _ = greedy(Scripted(), SOURCE, LENGTHS, max_length=2)
     assert tokens.tolist() == [row[:2] for row in SAID]

@@ -314,14 +314,31 @@ def test_the_usual_eps_is_that_of_torch():
     [
         lambda: LayerNorm(-3),
         lambda: RMSNorm(-3),
-        lambda: FeedForward(5, -3),
-        lambda: Embedding(-3, 5),
-        lambda: Embedding(5, -3),
     ],
 )
 def test_sizes_below_zero_are_refused(make):
     with pytest.raises(RuntimeError, match="negative dimension -3"):  # torch's own
         make()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Embedding(0, 5), "vocab of 1 or more, got 0"),
+        (lambda: Embedding(5, 0), "d_model of 1 or more, got 0"),
+        (lambda: FeedForward(0, 5), "d_model of 1 or more, got 0"),
+        (lambda: FeedForward(5, 0), "d_ff of 1 or more, got 0"),
+    ],
+)
+def test_a_layer_of_nothing_is_refused(make, said):
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+def test_a_sub_layer_that_is_dropped_whole_changes_nothing():
+    layer, x = Residual(nn.Linear(5, 5), 5, norm="pre", dropout=1.0), normal(3, 5).float()
+    assert torch.equal(layer(x), x)
+    assert not torch.equal(layer.eval()(x), x)
 
 
 def test_only_a_mask_of_the_positions_says_which_are_real():

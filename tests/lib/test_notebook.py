@@ -15,12 +15,17 @@ def double(x):
     return 2 * x
 
 
+class Doubler:
+    def twice(self, x):
+        return 2 * x
+
+
 def test_source_is_shown_as_text_and_as_code():
     shown = show_source(double)
     assert repr(shown) == "def double(x):\n    return 2 * x"
     assert shown._repr_markdown_().startswith("```python\ndef double")
     assert repr(show_source(LayerNorm)).startswith("class LayerNorm")
-    assert repr(show_source(LayerNorm.forward)).startswith("def forward")  # a method, not indented
+    assert repr(show_source(Doubler.twice)) == "def twice(self, x):\n    return 2 * x"  # no indent
 
 
 def test_source_of_a_builtin_is_an_error():

@@ -261,6 +261,21 @@ def test_mistakes_are_named():
         sinusoidal_table(3, 4, base=0.0)
 
 
+@pytest.mark.parametrize("base", [7.0, 10_000.0])
+def test_a_scheme_made_by_name_has_the_base(base):
+    made = make_positions("sinusoidal", 6, 1, base=base), make_positions("rotary", 18, 3, base=base)
+    for one, wanted in zip(made, (Sinusoidal(6, base=base), Rotary(6, base=base)), strict=True):
+        assert torch.equal(one.table, wanted.table)
+
+
+@pytest.mark.parametrize("base", [0.5, 1.0])
+def test_a_base_of_one_or_less_turns_no_slower(base):
+    table = sinusoidal_table(5, 4, base=base, dtype=torch.float64)
+    wanted = torch.arange(5, dtype=torch.float64) / base**0.5
+    assert_close(table[:, 2], wanted.sin(), 1e-12)
+    assert_close(table[:, 3], wanted.cos(), 1e-12)
+
+
 @pytest.mark.parametrize(
     ("scheme", "method"), [("sinusoidal", "add"), ("learned", "add"), ("rotary", "rotate")]
 )
@@ -280,10 +295,12 @@ def test_queries_are_the_last_of_the_keys(scheme, queries, keys):
 
 def test_vectors_of_another_dimension_and_no_head():
     for scheme in (Sinusoidal(6), Learned(6)):
-        with unchecked(), pytest.raises(ValueError, match=r"dimension 6, got \(2, 3, 1\)"):
+        with unchecked(), pytest.raises(ValueError, match=r"time, 6\), got \(2, 3, 1\)"):
             scheme.add(normal(2, 3, 1))
-    with unchecked(), pytest.raises(ValueError, match=r"dimension 6, got \(2, 3, 2\)"):
+    with unchecked(), pytest.raises(ValueError, match=r"time, 6\), got \(2, 3, 2\)"):
         Rotary(6).rotate(normal(2, 3, 2))
+    with unchecked(), pytest.raises(ValueError, match=r"time, 6\), got \(6,\)"):
+        Rotary(6).rotate(normal(6))
     with pytest.raises(ValueError, match="n_heads of 1 or more, got 0"):
         ALiBi(0)
 

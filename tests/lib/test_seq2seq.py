@@ -227,6 +227,10 @@ def test_additive_attention_has_one_bias():
     assert names == ["query_map.weight", "key_map.weight", "key_map.bias", "score.weight"]
 
 
+def test_the_usual_size_of_the_layer_that_scores():
+    assert AttentionDecoder(7, 3, 5, 2).attention.query_map.out_features == 64
+
+
 def test_what_attention_finds_goes_to_the_gates_without_another_bias():
     assert AttentionDecoder(7, 3, 5, 2).context_map.bias is None
     assert Decoder(7, 3, 5).context_map.bias is None

@@ -5,11 +5,11 @@ import torch
 from torch.nn import functional as F
 
 from lib.data import BOS, EOS
-from lib.decoding import beam_search, greedy, sample
+from lib.decoding import beam_search, greedy, length_penalty, sample
 from lib.masks import causal_mask
 from lib.positions import SCHEMES
 from lib.transformer import Config, LanguageModel, OneStack
-from tests.helpers import assert_close
+from tests.helpers import assert_close, unchecked
 
 EVERY_SCHEME = pytest.mark.parametrize("positions", SCHEMES)
 
@@ -87,6 +87,68 @@ def test_beams_of_a_language_model_are_those_of_all_continuations():
     assert (found == EOS).any(dim=1).all()
 
 
+@pytest.mark.parametrize("alpha", [0.6, 2.0])
+def test_the_length_of_a_beam_is_that_of_the_new_tokens(alpha):
+    """The penalty of six, though the texts have eleven."""
+    model, begun = small(norm="pre").eval(), tokens(batch=3, time=5)
+    torch.nn.init.zeros_(model.embedding.weight.data[EOS])  # its logit is 0, so no text ends
+    lengths = torch.full((3,), 5)
+    said, log_p = beam_search(model, begun, lengths, 6, beam=1, alpha=0.0)
+    again, score = beam_search(model, begun, lengths, 6, beam=1, alpha=alpha)
+    assert said.shape == (3, 6)
+    assert torch.equal(again, said)
+    assert_close(score, log_p / length_penalty(6, alpha), 1e-9)
+
+
+@EVERY_SCHEME
+def test_beams_after_a_prefix_do_not_mind_company(positions):
+    """Hypotheses take their caches with them: each text gets what it gets alone."""
+    model, begun = small(positions=positions, norm="pre").eval(), tokens(batch=4, time=5)
+    said, score = beam_search(model, begun, torch.full((4,), 5), 7, beam=3)
+    for row in range(4):
+        alone, own = beam_search(model, begun[row : row + 1], torch.tensor([5]), 7, beam=3)
+        assert torch.equal(alone[0], said[row, : alone.shape[1]])
+        assert not said[row, alone.shape[1] :].any()
+        assert_close(own[0], score[row], 1e-5)
+
+
+def test_an_end_in_the_prefix_ends_nothing():
+    model, begun = small(norm="pre").eval(), tokens(batch=2, time=5)
+    begun[:, 2] = begun[:, -1] = EOS
+    lengths = torch.full((2,), 5)
+    wanted = model(begun)[:, -1].argmax(-1)
+    for said in (
+        greedy(model, begun, lengths, 3)[0],
+        sample(model, begun, lengths, 3, top_k=1),
+        beam_search(model, begun, lengths, 1, beam=1)[0],
+    ):
+        assert torch.equal(said[:, 0], wanted)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0])
+def test_a_token_is_drawn_as_the_prefix_says(temperature):
+    model, begun = small(norm="pre").eval(), tokens(batch=1, time=5).expand(4000, -1)
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.full((4000,), 5)
+    said = sample(model, begun, lengths, 1, temperature=temperature, generator=generator)
+    wanted = (model(begun[:1])[0, -1] / temperature).softmax(-1)
+    got = said[:, 0].bincount(minlength=29) / 4000
+    spread = (wanted * (1 - wanted) / 4000).sqrt()  # of the share of 4,000 draws
+    assert ((got - wanted).abs() <= 5 * spread + 1e-3).all()
+    assert wanted.max() > 2 * wanted.median()  # not as if all were alike
+
+
+def test_learned_positions_bound_the_prefix_and_what_follows():
+    """The last new token is never fed: eight positions are enough for five and four tokens."""
+    model, begun = small(positions="learned", max_length=8).eval(), tokens(batch=2, time=5)
+    torch.nn.init.zeros_(model.embedding.weight.data[EOS])
+    lengths = torch.full((2,), 5)
+    for decoder in (greedy, sample, beam_search):
+        decoder(model, begun, lengths, 4)
+        with pytest.raises(ValueError, match="at most max_length=8 positions, got 9"):
+            decoder(model, begun, lengths, 5)
+
+
 def test_a_prefix_of_one_token_needs_no_reading():
     model, begun = small().eval(), torch.tensor([[BOS], [BOS]])
     said, _ = greedy(model, begun, torch.tensor([1, 1]), 3)
@@ -98,6 +160,14 @@ def test_prefixes_that_cannot_be_continued_together(time, lengths):
     message = "expected prefixes of one length, of at least one token, such as BOS, got"
     with pytest.raises(ValueError, match=message):
         sample(small(), tokens(2, time), torch.tensor(lengths), 3)
+
+
+@pytest.mark.parametrize("decoder", [greedy, sample, beam_search])
+@pytest.mark.parametrize("shape", [(5,), (0, 5), (3, 5), (2, 5, 1)])
+def test_prefixes_that_are_no_batch_of_as_many_as_the_lengths(decoder, shape):
+    wanted = "expected prefixes of one length|too many indices for tensor of dimension 1"
+    with unchecked(), pytest.raises((ValueError, IndexError), match=wanted):
+        decoder(small(), torch.ones(shape, dtype=torch.int64), torch.tensor([5, 5]), 3)
 
 
 def test_it_learns_a_text_by_heart():

@@ -107,3 +107,21 @@ def test_real_logits_under_bfloat16_autocast():
     logits.float().square().sum().backward()
     assert logits.dtype == torch.bfloat16
     assert logits.isfinite().all()
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+def test_every_layer_knows_where_a_token_stands(positions):
+    """Without positions an encoder takes its tokens as a set: moved, they give the same."""
+    torch.manual_seed(0)
+    sizes = {"d_model": 12, "n_heads": 3, "d_ff": 7, "n_layers": 2, "dropout": 0.0}
+    model = Transformer(Config(29, positions=positions, **sizes)).double()
+    for stack in (model.encoder, model.decoder):
+        inside = stack.positions if stack.positions.in_attention else None
+        for layer in stack.layers:
+            assert layer.self_attention.sublayer.positions is inside
+    assert all(at.cross_attention.sublayer.positions is None for at in model.decoder.layers)
+    tokens = torch.tensor([[3, 1, 4, 15, 9, 2]])
+    memory, _ = model.encode(tokens, torch.tensor([6]))
+    moved, _ = model.encode(tokens.roll(1, dims=1), torch.tensor([6]))
+    alike = (moved.roll(-1, dims=1) - memory).abs().max() < 1e-9
+    assert alike == (positions == "none")

@@ -67,6 +67,8 @@ NUMBERS: dict[str, st.SearchStrategy] = {
     "dtype": st.just(torch.bfloat16),
     "autocast": st.just(torch.bfloat16),
 }
+# Tokens that are made: with a prefix of four no more than the positions that a learned scheme has.
+MADE_LENGTH = st.integers(1, 6)
 LENGTHS = {"source_lengths": "source_time", "target_lengths": "target_time", "lengths": "time"}
 AXES = {"width": "d_model", "source_vocab": "vocab", "target_vocab": "vocab", "n_heads": "heads"}
 UNNAMED = {  # of arguments that are a Tensor and no more, or "..."
@@ -174,11 +176,19 @@ class Arguments:
         if (given := TOGETHER.get(getattr(call, "__qualname__", ""))) is not None:
             return given(self)
         variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        return {
+        found = {
             name: self.of(name, parameter.annotation)
             for name, parameter in inspect.signature(call).parameters.items()
             if parameter.kind not in variadic and name != "self"
         }
+        if call.__module__ == decoding.__name__ and "max_length" in found:
+            found["max_length"] = self.draw(MADE_LENGTH)
+            if "source" in found and self.draw(st.booleans()):  # prefixes of one length
+                found["model"] = self.instance_of(transformer.LanguageModel)
+                found["source_lengths"] = torch.full_like(
+                    found["source"][:, 0], self.size("source_time")
+                )
+        return found
 
     def instance_of(self, kind: type) -> Any:
         """An instance of a class, in training or in evaluation where it has these."""
@@ -250,8 +260,8 @@ class Arguments:
     def attended(self) -> dict[str, Any]:
         """Of a layer's forward: keys and values of their own, or neither."""
         found = {"x_query": self.tensor(torch.float32, "batch query d_query_in")}
-        names = ("d_key_in", "d_query_in"), ("key", "query")
-        if any(self.size(one) != self.size(other) for one, other in names):
+        own = ("key", "query"), ("d_key_in", "d_query_in"), ("d_value_in", "d_query_in")
+        if any(self.size(one) != self.size(other) for one, other in own):
             found["x_key"] = self.tensor(torch.float32, "batch key d_key_in")
             found["x_value"] = self.tensor(torch.float32, "batch key d_value_in")
         return found | {"mask": self.of("mask", Bool[Tensor, "..."] | None)}

@@ -30,21 +30,43 @@ TOO_BIG = (  # for the memory, or for torch's own whole numbers
     "int too big to convert",
     "too large to convert to C",
     "without overflow",
+    "possible overflow",
     "as a SymInt",
     "can't convert negative int to unsigned",
 )
 IN_TORCHS_WORDS = (  # which name both sizes, or what came: the library promises no others for them
     "must match the size of tensor b",
+    "must match the existing size",
+    "Expected size for first two dimensions of batch2 tensor to be",
+    "the number of sizes provided",
+    "Dimension out of range (expected to be in range of",
+    "Dimension specified as -1 but tensor has no dimensions",
+    "too many indices for tensor of dimension",
+    "arguments to linear need to be at least 1D, but they are",
+    "dropout probability has to be between 0 and 1",
+    "list index out of range",  # of a list of numbers, as documented
     "shapes cannot be multiplied",
     "expected input with shape",
     "does not match the shape of the indexed tensor",
     "Trying to create tensor with negative dimension",
+    "upper bound and lower bound inconsistent with step sign",  # of a negative number of keys
     "is out of bounds for dimension",
     "normal expects std",
     "nvalid device string",
     "device type at start of device string",
+    "Device string must not be empty",
+    "error unpacking string as utf-8",  # of a device's name
+    "do not support dropout > 0",  # of one below 0 too: it names the argument, if not its sign
+    "stack expects a non-empty TensorList",  # of a list of batches that has none
 )
-OF_TYPES = ("must be long", "dtype", "scalar type", "not implemented for", "type")
+OF_TYPES = (
+    "must be long",
+    "dtype",
+    "scalar type",
+    "not implemented for",
+    "type",
+    "are valid indices",
+)
 SECONDS = 5.0  # of the processor, for one call
 MEMORY = 3 << 30
 
@@ -55,7 +77,8 @@ def digest(*values: Any) -> str:
 
     def add(value: Any) -> None:
         if isinstance(value, Tensor):
-            plain = value.detach().reshape(-1).contiguous().view(torch.uint8)
+            plain = value.detach().clone(memory_format=torch.contiguous_format)
+            plain = plain.reshape(-1).view(torch.uint8)
             found.update(f"{value.dtype}{tuple(value.shape)}".encode() + plain.numpy().tobytes())
         elif isinstance(value, Mapping):
             for key in sorted(value, key=repr):

@@ -20,7 +20,7 @@ from tests.nightly.arguments import VOCAB, Arguments
 from tests.nightly.judging import FEW, digest, finite, little_memory, outcome, settled
 from tests.nightly.texts import TEXTS
 
-pytestmark = pytest.mark.slow  # all properties of all names: minutes, and news each night
+pytestmark = pytest.mark.slow  # all properties together: most of a minute
 
 LEFT_OUT = {  # with the reason
     "decoding.SequenceModel": "a protocol: it has no code; models that follow it are drawn",
@@ -110,7 +110,8 @@ def test_what_does_not_fit_is_refused_or_has_a_finite_result(name, data):
     if not arguments:
         return
     spoil = Spoiler(data.draw)
-    for one in data.draw(st.lists(st.sampled_from(sorted(arguments)), min_size=1, max_size=2)):
+    some = st.lists(st.sampled_from(sorted(arguments)), min_size=1, max_size=2, unique=True)
+    for one in data.draw(some):
         arguments[one] = spoil.other(one, arguments[one])
     note(f"{arguments}")
     before = digest(arguments, a.instance)

@@ -97,6 +97,8 @@ def test_paths_are_made_absolute(tmp_path, monkeypatch):
         ("--subword 9 --min-count 2", "expected --subword or --min-count, got both"),
         ("--data b --source de", "together, got only --data and --source"),
         ("--train a b c", "expected one or two files after --train, got 3"),
+        ("--train a\0b", "expected names of files after --train, got one with a zero byte"),
+        ("--data a\0b --source x --target y", "after --data, got one with a zero byte"),
         ("--test a b", "expected --train FILE FILE together with --test"),
         ("--resume --lr 1 --d-ff 5", "goes on with the options of the run; leave out --d-ff, --lr"),
         ("--nonsense", "unrecognized arguments: --nonsense"),
