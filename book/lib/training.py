@@ -6,6 +6,7 @@ tokens of the batch, and their number: `teacher_forcing`, for every model that t
 """
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -317,7 +318,8 @@ def train(
     losses: list[Tensor] = []
     stream = iter(batch_stream)
     tokens, since = torch.zeros(()), time.perf_counter()
-    bar = tqdm(range(start, steps), initial=start, total=steps, unit="step")
+    hidden = "TQDM_DISABLE" in os.environ  # the bar of a notebook does not read it by itself
+    bar = tqdm(range(start, steps), initial=start, total=steps, unit="step", disable=hidden)
     with in_mode(model, training=True):
         for step in bar:
             parts = list(islice(stream, accumulate))

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import torch
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from train.checkpoints import write_whole
 from train.folder import STATE, SUMMARY, locked

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from lib.data import BatchStream, Vocabulary, batches
 from lib.notebook import seed_everything

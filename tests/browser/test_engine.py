@@ -79,7 +79,9 @@ def stacks(kind: str, switch: str):
 def padded():
     """Stacks for sentences of different lengths; one whose weights are equal, and stay it."""
     sizes = {"source_vocab": 13, "n_layers": 1, "d_ff": 23, "activation": "relu", "tied": False}
-    for equal, (n_heads, d_model), causal in product((False, True), ((1, 11), (2, 14)), (False, True)):
+    for equal, (n_heads, d_model), causal in product(
+        (False, True), ((1, 11), (2, 14)), (False, True)
+    ):
         design = {"kind": "one_stack", **sizes, "n_heads": n_heads, "d_model": d_model}
         design |= {"norm": "pre", "positions": "none", "causal": causal}
         yield design | {"equal_weights": equal, "padded": True}

@@ -549,8 +549,13 @@ def test_a_loss_that_is_no_number_is_noticed_before_the_end():
     assert steps == list(range(1, 20))
 
 
-def test_the_bar_counts_steps(monkeypatch):
+@pytest.mark.parametrize("hidden", [False, True])
+def test_the_bar_counts_steps(monkeypatch, hidden):
+    """And TQDM_DISABLE hides it, in a notebook too, whose bar does not read that itself."""
     told = {}
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    if hidden:
+        monkeypatch.setenv("TQDM_DISABLE", "1")
 
     def bar(steps, **options):
         told.update(options)
@@ -558,7 +563,7 @@ def test_the_bar_counts_steps(monkeypatch):
 
     monkeypatch.setattr(training, "tqdm", bar)
     train(Recorder(), [batch()] * 2, 2, 1e-2)
-    assert told == {"initial": 0, "total": 2, "unit": "step"}
+    assert told == {"initial": 0, "total": 2, "unit": "step", "disable": hidden}
 
 
 @pytest.mark.parametrize("by_train", [False, True])

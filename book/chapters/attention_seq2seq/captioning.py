@@ -7,6 +7,8 @@ cell of 2 x 2 pixels. They take the place of an encoder's states: `AttentionDeco
 Axes beside those of `lib`: rows and columns count cells; key counts all cells, row after row.
 """
 
+import os
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -72,7 +74,7 @@ def train_digit_net(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, cosine(steps))
     losses = []
     net.train()
-    for _ in tqdm(range(steps), unit="step"):
+    for _ in tqdm(range(steps), unit="step", disable="TQDM_DISABLE" in os.environ):
         images, labels = single_digits(digits, 64, generator)
         logits = net(images.to(device))
         loss = F.cross_entropy(logits, labels.to(device), label_smoothing=0.1)

@@ -33,7 +33,8 @@ def test_without_positions_a_model_is_right_half_of_the_nouns_whatever_its_param
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("make", "right"), [(RoleModel, 2 / 3), (lambda: RoleModel(positions=True), 1.0), (GRUModel, 1.0)]
+    ("make", "right"),
+    [(RoleModel, 2 / 3), (lambda: RoleModel(positions=True), 1.0), (GRUModel, 1.0)],
 )
 def test_training_reaches_what_is_possible(make, right):
     assert roles_right(train_roles(3, make)) == pytest.approx(right)

@@ -53,7 +53,10 @@ def test_entries_have_names_if_given():
     ("settings", "message"),
     [
         ({"projections": ([[1], [1]],)}, "projections: expected W.Q, W.K and W.V, or none, got 1"),
-        ({"projections": ([[1], [1]], [[1, 2], [3, 4]], [[1], [1]])}, "projections: expected a W.K of 2 x 1, got"),
+        (
+            {"projections": ([[1], [1]], [[1, 2], [3, 4]], [[1], [1]])},
+            "projections: expected a W.K of 2 x 1, got",
+        ),
         ({"projections": ([[1]], [[1]], [[1]])}, "projections: expected a W.Q of 2 x 1, got"),
         ({"projections": ([[1], [1]], [[1], [1]], [[1], [math.nan]])}, "finite"),
         ({"features": ("one",)}, "features: expected 2 names, one for each entry, or none, got 1"),
