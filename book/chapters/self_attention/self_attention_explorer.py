@@ -32,8 +32,8 @@ class SelfAttentionExplorer(BookWidget):
         the scores are divided by sqrt(dimension); causal, whether a token attends to itself and
         earlier ones only; positions, whether they are added; projections, the matrices W^Q, W^K
         and W^V, and projected, whether they are used, if there are any; features, a name for each
-        entry of an embedding and of an output; query, key and entry (of the output), the places whose
-        arithmetic is spelt out first.
+        entry of an embedding and of an output; query, key and entry (of the output), the places
+        whose arithmetic is spelt out first.
     Errors: ValueError for a word that is not known, or vectors or sizes that do not fit.
     Source: Attention Is All You Need, section 3.2.1, made to move.
     """
