@@ -127,10 +127,10 @@ def one_layer() -> Schematic:
     s = Schematic(
         400,
         752,
-        alt="The vectors of bat bites man in cave are the rows of one matrix X. Three matrices, W^Q, "
-        "W^K and W^V, make queries Q, keys K and values V of the same X. Q times K transposed, "
-        "over the root of d_k, gives a square of scores; softmax of each row makes weights; the "
-        "weights times V are the outputs, one for each word.",
+        alt="The vectors of bat bites man in cave are the rows of one matrix X. Three matrices, "
+        "W^Q, W^K and W^V, make queries Q, keys K and values V of the same X. Q times K "
+        "transposed, over the root of d_k, gives a square of scores; softmax of each row makes "
+        "weights; the weights times V are the outputs, one for each word.",
     )
     tokens = s.row(s.token, SENTENCE, at=(203, 20), step=66)
     grid = partial(s.matrix, cell=CELL, side="left", rows=5)
