@@ -42,14 +42,14 @@ def bat_here() -> Schematic:
         "the other words stands a new vector too.",
     )
     found = example()
-    columns = (62, 146, 220, 288, 354)
+    columns = (66, 168, 232, 294, 356)
     row = found["weights"][0]
     cell = (60, 24)
-    s.text("animal", at=(32, 20), size=13)
-    s.text("equipment", at=(93, 20), size=13)
+    s.text("animal", at=(34, 20), size=13)
+    s.text("equipment", at=(98, 20), size=13)
     texts = [two_digits(one) for one in found["output"][0]]
-    new = s.vector(at=(62, 46), kind="value", values=texts, cell=cell, name="new bat")
-    s.text("bat, here", at=(62, 74), kind="value", strong=True)
+    new = s.vector(at=(66, 46), kind="value", values=texts, cell=cell, name="new bat")
+    s.text("bat, here", at=(66, 74), kind="value", strong=True)
     for word, x, weight in zip(SENTENCE, columns, row, strict=True):
         s.token(word, at=(x, 250), width=52)
         if word == "bat":
@@ -60,7 +60,7 @@ def bat_here() -> Schematic:
         strong = weight > 0.4
         s.arrow(
             (old.x, old.top[1] - 2),
-            (new.x + 0.12 * (x - 62), 88),
+            (new.x + 0.12 * (x - new.x), 88),
             two_digits(weight) if strong else "",
             kind="value" if strong else "plain",
             side="right" if word == "bat" else "above",
@@ -126,7 +126,7 @@ def one_layer() -> Schematic:
     """Self-attention with all its shapes, from the vectors of one sentence to the outputs."""
     s = Schematic(
         400,
-        752,
+        716,
         alt="The vectors of bat bites man in cave are the rows of one matrix X. Three matrices, "
         "W^Q, W^K and W^V, make queries Q, keys K and values V of the same X. Q times K "
         "transposed, over the root of d_k, gives a square of scores; softmax of each row makes "
