@@ -333,7 +333,7 @@ def test_bytes_that_are_no_module_give_the_plain_path(run):
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_source_of_padding_alone_is_torchs(train, wasm, path):
-    design = DESIGNS[-1]
+    design = [design for design in DESIGNS if design["kind"] == "translator"][-1]
     batch = batch_of(design, random.Random(2)) | {"source_lengths": [0, 7, 3]}
     got = train(wasm if path == "wasm" else None, design, OPTIONS[1], [batch] * 2, 5)
     replay = Replay(design, OPTIONS[1], got["first"])

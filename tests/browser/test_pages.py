@@ -29,16 +29,21 @@ NOTES = """() => {
   const parts = [...document.querySelectorAll(
     ".bd-article :is(p, pre, img, table, .bw, .math-block, aside.margin)")]
     .filter((part) => part.checkVisibility());  // what a closed fold holds has a box all the same
+  // What stands beside a note; a note may end its section.
+  const next = (note) => note.nextElementSibling ?? note.closest("section").nextElementSibling
+    ?? note.previousElementSibling;
   return [...document.querySelectorAll("aside.margin")].map((note) => ({
     text: note.innerText.slice(0, 40),
     covers: parts.filter((part) => part !== note && !note.contains(part)
       && box(part).width && meet(box(note), box(part))).map((part) => part.outerHTML.slice(0, 80)),
-    beside: box(note).left >= box(note.nextElementSibling).right,
-    lower: box(note).top - box(note.nextElementSibling).top,
+    beside: box(note).left >= box(next(note)).right,
+    lower: box(note).top - box(next(note)).top,
     right: box(note).right,
     inside: note.scrollWidth <= note.clientWidth,
   }));
 }"""
+# A picture that waits for a prediction, or in a fold, comes when it is opened: here it comes now.
+HURRY = "() => { for (const image of document.images) image.loading = 'eager'; }"
 UNFOLD = """() => {
   for (const one of document.querySelectorAll("details")) one.open = true;
   const hidden = "toggle-hidden";
@@ -80,6 +85,7 @@ class Opened(Visit):
         super().__init__(page, url)
         self.first = weight.bytes
         page.evaluate(SCROLL)
+        page.evaluate(HURRY)
         page.wait_for_function("() => [...document.images].every((image) => image.complete)")
         self.whole, self.parts = weight.bytes, weight.largest
         self.complaints, self.seen = list(self.problems), list(self.responses)
@@ -146,7 +152,7 @@ def test_a_note_stands_beside_its_paragraph(opened: Opened):
     for note in notes:
         assert note["covers"] == []
         assert note["beside"], note
-        assert -5 <= note["lower"] <= 30, note
+        assert -26 <= note["lower"] <= 30, note  # at most a line above what it stands beside
         assert note["right"] <= 1200
         assert note["inside"], note
 

@@ -76,7 +76,7 @@ def test_with_its_matrices_it_shows_the_numbers_of_the_example(stage):
         shown = numbers(page, caption)
         torch.testing.assert_close(shown, wanted.float(), atol=0.0051, rtol=0.0, msg=caption)
     spelt = read_lines(page)
-    assert "(8·1 + 0·0 + 0·0 + 0·1) / √4 = 4.0000" in spelt
+    assert "(8·1 + 0·0 + 0·0 + 0·1) / √4 = 4.0000" in spelt.values()
     assert "Output of bat, equipment" in spelt
     page.get_by_label("Use W^Q, W^K and W^V").uncheck()
     plain = numbers(page, "Weights")
