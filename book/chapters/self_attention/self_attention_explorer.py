@@ -127,7 +127,7 @@ def _matrices(given: Sequence[Any], width: int) -> list[list[list[float]]]:
     """W^Q, W^K and W^V as lists: of `width` rows, the first two with as many columns."""
     if len(given) not in (0, 3):
         domain.refuse("projections", "W^Q, W^K and W^V, or none", len(given))
-    found = []
+    found: list[list[list[float]]] = []
     for name, one in zip(("W^Q", "W^K", "W^V"), given, strict=False):
         rows = domain.quantise(one)
         columns = len(found[0][0]) if name == "W^K" else len(rows[0])
