@@ -29,21 +29,23 @@ NOTES = """() => {
   const parts = [...document.querySelectorAll(
     ".bd-article :is(p, pre, img, table, .bw, .math-block, aside.margin)")]
     .filter((part) => part.checkVisibility());  // what a closed fold holds has a box all the same
-  // What stands beside a note; a note may end its section.
-  const next = (note) => note.nextElementSibling ?? note.closest("section").nextElementSibling
-    ?? note.previousElementSibling;
+  // A note may end its section: then it stands beside what comes before it.
+  const next = (note) => note.nextElementSibling ?? note.previousElementSibling;
   return [...document.querySelectorAll("aside.margin")].map((note) => ({
     text: note.innerText.slice(0, 40),
     covers: parts.filter((part) => part !== note && !note.contains(part)
       && box(part).width && meet(box(note), box(part))).map((part) => part.outerHTML.slice(0, 80)),
     beside: box(note).left >= box(next(note)).right,
-    lower: box(note).top - box(next(note)).top,
+    lower: note.nextElementSibling ? box(note).top - box(next(note)).top : 0,
     right: box(note).right,
     inside: note.scrollWidth <= note.clientWidth,
   }));
 }"""
 # A picture that waits for a prediction, or in a fold, comes when it is opened: here it comes now.
 HURRY = "() => { for (const image of document.images) image.loading = 'eager'; }"
+SHOW = """() => {
+  for (const one of document.querySelectorAll(".evidence")) one.removeAttribute("hidden");
+}"""
 UNFOLD = """() => {
   for (const one of document.querySelectorAll("details")) one.open = true;
   const hidden = "toggle-hidden";
@@ -161,6 +163,7 @@ def test_a_note_stands_beside_its_paragraph(opened: Opened):
 def test_every_widget_reacts_to_the_keyboard(opened: Opened):
     """Each widget mounts, and a key on one of its controls changes what it shows."""
     page = opened.show("light", DESKTOP)
+    page.evaluate(SHOW)
     for widget in page.locator("div.book-widget").all():
         assert widget.locator(".book-widget-error").count() == 0
         values, buttons = widget.locator("input[type=range], select"), widget.locator("button")
