@@ -254,7 +254,7 @@ export function examples() {
         element.replaceChildren(...items.map(({ node }) => node));
       }
       items.forEach(({ body, verdict, node }, i) => {
-        const right = found[i].right.filter((one) => one !== null); // null: not asked
+        const { right } = found[i];
         const wrong = right.filter((one) => !one).length;
         body.write(all[i]);
         node.classList.toggle("lab-right", !wrong);

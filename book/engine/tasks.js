@@ -487,7 +487,7 @@ const PLAIN = {
   between: ["in", "on", "at", "by", "near", "with", "and"],
   before: ["the", "a", "my", "this", "old", "small", "red"],
 };
-const [UNSURE, UNASKED, MOST_WORDS, LONG] = ["?", "·", 20, 32];
+const [UNSURE, MOST_WORDS, LONG] = ["?", 20, 32];
 
 // senses: which meaning a word has here.
 function senses({ attention, unsure, n_heads, d_model, lr }, random) {
@@ -543,41 +543,40 @@ function senses({ attention, unsure, n_heads, d_model, lr }, random) {
       time: Math.max(...inputs.map(({ length }) => length)) };
   }
 
-  /** What the model answers to the words of two meanings of each sentence. */
+  /** Of each sentence its words of two meanings: the word, the model's answer, and the right one. */
   function answersTo(read, sentences) {
     const batch = batchFor(sentences);
     const got = likeliest(read(batch).logits, words.length);
-    let at = 0;
-    return sentences.map((sentence, row) => sentence.map((word, i) => {
-      const place = attention === "itself" ? at : row * batch.time + i;
-      at += 1;
-      return SENSES.has(word) ? words[got[place]] : UNASKED;
-    }));
+    let passed = 0;
+    return sentences.map((sentence, row) => {
+      const first = attention === "itself" ? passed : row * batch.time;
+      passed += sentence.length;
+      const right = solve(sentence);
+      return sentence.map((word, i) => ({ word, got: words[got[first + i]], wanted: right[i] }))
+        .filter(({ word }) => SENSES.has(word));
+    });
   }
-
-  /** For each word: whether the answer is right, and whether that is "?"; null where not asked. */
-  const judge = (sentences, got) => sentences.map((sentence, row) => solve(sentence).map(
-    (wanted, i) => (wanted === null ? null
-      : { unsure: wanted === UNSURE, right: wanted === got[row][i] })));
-  const rightOf = (judged) => share(judged.flat().filter(Boolean).map(({ right }) => right));
 
   const tested = range(200, () => draw(random, true));
   const fillers = [...PLAIN.nouns, ...PLAIN.between, ...PLAIN.before];
   const long = tested.slice(0, 50).map((sentence) => random.shuffle([...sentence,
     ...range(LONG - sentence.length, () => fillers[random.integer(fillers.length)])]));
 
+  const isRight = ({ got, wanted }) => got === wanted;
+  const said = (key) => (answer) => `${answer.word}: ${answer[key]}`;
+
   function probe(read) {
-    const got = answersTo(read, tested);
-    const judged = judge(tested, got);
-    const only = (is) => rightOf(judged.flat().filter((one) => one?.unsure === is));
+    const answers = answersTo(read, tested);
+    const rightOf = (list, only = () => true) => share(list.flat().filter(only).map(isRight));
     return {
-      accuracy: rightOf(judged),
-      examples: tested.slice(0, 6).map((sentence, row) => ({ input: sentence,
-        wanted: solve(sentence).map((wanted) => wanted ?? UNASKED), got: got[row],
-        right: judged[row].map((one) => one && one.right) })),
-      numbers: { "words with a clue right": only(false),
-        ...(unsure && { "words without a clue right": only(true) }),
-        [`right among ${LONG} words`]: rightOf(judge(long, answersTo(read, long))) },
+      accuracy: rightOf(answers),
+      examples: tested.slice(0, 6).map((input, row) => ({ input,
+        wanted: answers[row].map(said("wanted")), got: answers[row].map(said("got")),
+        right: answers[row].map(isRight) })),
+      numbers: { "words with a clue right": rightOf(answers, ({ wanted }) => wanted !== UNSURE),
+        ...(unsure && { "words without a clue right":
+          rightOf(answers, ({ wanted }) => wanted === UNSURE) }),
+        [`right among ${LONG} words`]: rightOf(answersTo(read, long)) },
     };
   }
 
@@ -595,11 +594,10 @@ function senses({ attention, unsure, n_heads, d_model, lr }, random) {
   function ask(read, text) {
     const { sentence, error } = parse(text);
     if (error) return { error };
-    const [output] = answersTo(read, [sentence]);
-    const wanted = solve(sentence);
-    const settled = wanted.every((answer, i) => answer !== null || !SENSES.has(sentence[i]));
-    const right = settled && output.every((answer, i) => answer === (wanted[i] ?? UNASKED));
-    return { input: sentence, output, right: settled ? right : null };
+    const [answers] = answersTo(read, [sentence]);
+    const settled = answers.every(({ wanted }) => wanted !== null);
+    return { input: sentence, output: answers.map(said("got")),
+      right: settled ? answers.every(isRight) : null };
   }
 
   function maps(read, text) {

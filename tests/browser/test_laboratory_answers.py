@@ -59,9 +59,7 @@ def test_one_head_looks_at_the_clue_and_where_there_is_none_at_its_own_word(page
         "my friend likes the old bat",
     ]
     found = trained(page, "senses", 3, asked)
-    assert [[one for one in got if one != "·"] for got in found["answers"]] == [
-        ["Fledermaus"], ["Ufer"], ["?"]
-    ]  # fmt: skip
+    assert found["answers"] == [["bat: Fledermaus"], ["bank: Ufer"], ["bat: ?"]]
     cave, river, itself = found["looks"]
     assert weight(cave, "bat", "cave") == pytest.approx(0.91, abs=0.005)
     assert weight(river, "bank", "river") == pytest.approx(0.93, abs=0.005)
@@ -72,7 +70,7 @@ def test_one_head_looks_at_the_clue_and_where_there_is_none_at_its_own_word(page
 def test_where_there_is_always_a_clue_a_meaning_becomes_the_default(page):
     asked = ["the man saw a bank near the river", "my bank hits the man"]
     found = trained(page, "senses", 3, asked, unsure=False)
-    assert [[one for one in got if one != "·"] for got in found["answers"]] == [["Ufer"], ["Ufer"]]
+    assert found["answers"] == [["bank: Ufer"]] * 2
     assert weight(found["looks"][0], "bank", "bank") == pytest.approx(0.85, abs=0.005)
     assert weight(found["looks"][0], "bank", "river") == pytest.approx(0.13, abs=0.005)
 

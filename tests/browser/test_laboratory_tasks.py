@@ -67,7 +67,7 @@ def test_who_knows_all_is_right_and_who_never_knows_is_wrong(page, task):
     assert (best, worst) == (1, 0)
     if task not in ("future", "numbers"):  # those write their examples themselves
         for one in right["examples"]:
-            assert False not in one["right"]
+            assert all(one["right"])
             assert one["wanted"] == one["got"]
         assert not any(any(one["right"]) for one in wrong["examples"])
     for found in (right, wrong):
@@ -424,10 +424,10 @@ def test_texts_that_a_task_reads(page):
     sure, unsure, both = ask("senses", "Bat bites man in cave.", "the old bat", "bat cave ball")
     assert sure == {
         "input": ["bat", "bites", "man", "in", "cave"],
-        "output": ["Fledermaus", "·", "·", "·", "·"],
+        "output": ["bat: Fledermaus"],
         "right": True,
     }
-    assert unsure["output"] == ["·", "·", "?"]
+    assert unsure["output"] == ["bat: ?"]
     assert unsure["right"] is True
     assert both["right"] is None
     good, unknown = ask("order", "Man bites dog.", "bites man dog")
