@@ -567,15 +567,16 @@ function senses({ attention, unsure, n_heads, d_model, lr }, random) {
 
   function probe(read) {
     const answers = answersTo(read, tested);
-    const rightOf = (list, only = () => true) => share(list.flat().filter(only).map(isRight));
+    const [doubtful, clear] = [true, false].map((unclear) =>
+      answers.flat().filter(({ wanted }) => (wanted === UNSURE) === unclear));
+    const rightOf = (list) => share(list.flat().map(isRight));
     return {
       accuracy: rightOf(answers),
       examples: tested.slice(0, 6).map((input, row) => ({ input,
         wanted: answers[row].map(said("wanted")), got: answers[row].map(said("got")),
         right: answers[row].map(isRight) })),
-      numbers: { "words with a clue right": rightOf(answers, ({ wanted }) => wanted !== UNSURE),
-        ...(unsure && { "words without a clue right":
-          rightOf(answers, ({ wanted }) => wanted === UNSURE) }),
+      numbers: { "words with a clue right": rightOf(clear),
+        ...(unsure && { "words without a clue right": rightOf(doubtful) }),
         [`right among ${LONG} words`]: rightOf(answersTo(read, long)) },
     };
   }
