@@ -37,6 +37,7 @@ document.addEventListener("DOMContentLoaded", () => {
     else if (text.nextElementSibling?.matches(".check-open")) text.nextElementSibling.before(panel);
     else text.after(panel);
     opened.set(mark, panel);
+    window.dispatchEvent(new Event("resize")); // what scrolls gets a stop for the keyboard
     mark.setAttribute("aria-expanded", "true");
   }
 

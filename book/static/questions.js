@@ -293,8 +293,11 @@
     shown.push((state) => {
       const isOpen = isOpenTo(name, state);
       waiting.hidden = isOpen;
-      if (isOpen) block.removeAttribute("hidden");
-      else block.setAttribute("hidden", "until-found");
+      if (isOpen && block.hasAttribute("hidden")) {
+        block.removeAttribute("hidden");
+        // What was not laid out is measured anew: what scrolls must have a stop for the keyboard.
+        window.dispatchEvent(new Event("resize"));
+      } else if (!isOpen) block.setAttribute("hidden", "until-found");
     });
   }
 

@@ -43,9 +43,6 @@ NOTES = """() => {
 }"""
 # A picture that waits for a prediction, or in a fold, comes when it is opened: here it comes now.
 HURRY = "() => { for (const image of document.images) image.loading = 'eager'; }"
-SHOW = """() => {
-  for (const one of document.querySelectorAll(".evidence")) one.removeAttribute("hidden");
-}"""
 UNFOLD = """() => {
   for (const one of document.querySelectorAll("details")) one.open = true;
   const hidden = "toggle-hidden";
@@ -54,7 +51,12 @@ UNFOLD = """() => {
 # What scrolls sideways: nothing on a desktop; on a phone what is deliberately wide, in a frame of
 # its own that scrolls.
 TABLES = ".pst-scrollable-table-container, .aligned"
-ON_A_PHONE = f"{TABLES}, .math-block, .bw, [class*=highlight-]:not(.printed)"
+ON_A_PHONE = f"{TABLES}, .bw"
+# What answers a prediction is looked at too, as by a reader who has asked for it.
+SHOW_EVIDENCE = """() => {
+  for (const one of document.querySelectorAll(".evidence")) one.removeAttribute("hidden");
+  window.dispatchEvent(new Event("resize"));
+}"""
 WIDE = """(allowed) => [...document.querySelectorAll(".bd-article *")]
   .filter((node) => node.scrollWidth > node.clientWidth + 1 && node.clientWidth > 0
     && ["auto", "scroll"].includes(getComputedStyle(node).overflowX)
@@ -86,6 +88,7 @@ class Opened(Visit):
         weight.watch(page)
         super().__init__(page, url)
         self.first = weight.bytes
+        page.evaluate(SHOW_EVIDENCE)
         page.evaluate(SCROLL)
         page.evaluate(HURRY)
         page.wait_for_function("() => [...document.images].every((image) => image.complete)")
@@ -101,6 +104,7 @@ class Opened(Visit):
             self.page.set_viewport_size({"width": width, "height": 900})
             if (width <= PHONE) != (before <= PHONE):
                 self.page.reload(wait_until="networkidle")
+                self.page.evaluate(SHOW_EVIDENCE)
         self.page.evaluate("window.scrollTo({ top: 0, behavior: 'instant' })")
         self.page.wait_for_function(
             "(theme) => document.documentElement.dataset.theme === theme", arg=theme
@@ -163,7 +167,6 @@ def test_a_note_stands_beside_its_paragraph(opened: Opened):
 def test_every_widget_reacts_to_the_keyboard(opened: Opened):
     """Each widget mounts, and a key on one of its controls changes what it shows."""
     page = opened.show("light", DESKTOP)
-    page.evaluate(SHOW)
     for widget in page.locator("div.book-widget").all():
         assert widget.locator(".book-widget-error").count() == 0
         values, buttons = widget.locator("input[type=range], select"), widget.locator("button")

@@ -145,6 +145,14 @@ def test_the_set_up_stands_at_the_end_and_the_first_open_cell_leads_there(tmp_pa
     assert page.select_one("h1").find_next_sibling().text == "A sentence.\xa01"
 
 
+def test_a_margin_note_that_stood_before_a_test_stays_beside_its_text(tmp_path):
+    note = "```{sidebar} Aside\nNote.\n```"
+    page = page_of(
+        tmp_path / "book", text(f"One.\n\nTwo.\n\n{note}"), proof(), text("## Part\n\nThree.")
+    )
+    assert page.select_one("aside").find_next_sibling().text.startswith("Two.")
+
+
 def test_without_tests_the_set_up_needs_no_heading(tmp_path):
     page = page_of(tmp_path / "book", code("import math", ["hide-input"]), text("A sentence."))
     assert not page.select("h2")

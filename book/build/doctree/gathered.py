@@ -176,6 +176,8 @@ class Gather(SphinxTransform):
             )
         if opening:
             self.lead_to_set_up()
+        for note in list(self.document.findall(nodes.sidebar)):
+            put_beside_text(note)
         self.gather(tests, listings, opening)
 
     def text_of(self, cell: nodes.Node) -> nodes.Element:
@@ -261,6 +263,17 @@ class Gather(SphinxTransform):
 
 def is_code(node: nodes.Node) -> bool:
     return node.get("nb_element") == "cell_code"
+
+
+def put_beside_text(note: nodes.sidebar) -> None:
+    """Put a margin note that nothing follows any more beside the paragraph before it."""
+    siblings = note.parent.children
+    at = siblings.index(note)
+    after = [node for node in siblings[at + 1 :] if not isinstance(node, nodes.Invisible)]
+    before = [i for i in range(at) if isinstance(siblings[i], nodes.paragraph)]
+    if before and (not after or isinstance(after[0], nodes.section)):
+        note.parent.remove(note)
+        note.parent.insert(before[-1], note)
 
 
 def named_link(link: nodes.reference, name: str) -> ask_line:
