@@ -34,20 +34,20 @@ no success.
 
 import ast
 import json
-import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "book"))
 
 from markdown_it.token import Token
 from playwright.sync_api import Page, sync_playwright
 
 from build.source.myst import PARSER, Fence, directive
+from scripts import chromium
 
 ROOT = Path(__file__).resolve().parent.parent
 HTML = ROOT / "_build" / "html"
@@ -370,9 +370,10 @@ def main() -> int:
     fields = (*PageForm._fields, *Form._fields)
     print(f"{'':24}" + "".join(f"{name:>12}" for name in fields))
     failed = []
-    executable = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium.executable(), args=["--no-sandbox"]
+        )
         page = browser.new_page()
         for chapter, path in chapters().items():
             form = measure_page(page, pages[chapter])

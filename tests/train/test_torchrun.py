@@ -23,7 +23,7 @@ from chapters.distributed.experiments.two_processes import (
 from train.__main__ import main
 
 UPDATES = 40
-PATIENCE = 240  # seconds that a run may take; an idle machine needs ten
+PATIENCE = 240.0  # seconds that a run may take; an idle machine needs ten
 OPTIONS = [
     *("--layers", "1", "--d-model", "16", "--heads", "2", "--d-ff", "16", "--max-tokens", "60"),
     *("--accumulate", "2", "--threads", "1", "--beam", "1", "--save-every", "0", "--device", "cpu"),
