@@ -217,8 +217,7 @@ train: $(VENV)/test.stamp ## train a Transformer: make train ARGS="--data DIR --
 bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and the page's with torch (about a quarter of an hour)
 	$(BIN)/python -m pip install --quiet -r requirements/bench.txt
 	$(BIN)/python -m pip install --quiet --no-deps d2l==1.0.3
-	$(BIN)/python benchmarks/bench.py --cores 1
-	$(BIN)/python benchmarks/bench.py --cores 2
+	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/browser_forward.py
 
 weigh: $(VENV)/browser.stamp book ## what each page costs its reader, and what axe-core finds

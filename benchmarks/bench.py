@@ -1,6 +1,6 @@
 """The library beside its peers, as ratios within one process: `make bench`.
 
-    python benchmarks/bench.py [--cores 1] [--repeats 9] [--groups training forward ...]
+    python benchmarks/bench.py [--cores 1 2] [--repeats 9] [--groups training forward ...]
 
 All take turns, A B C A B C, on the same input; each is given as the median, over the turns, of its
 time divided by that of torch.nn (or of what is named "1.00"), with the quartiles of this ratio.
@@ -10,7 +10,6 @@ These libraries do more for each call than ours does; the figures say what a rea
 is better made.
 """
 
-import json
 import statistics
 import sys
 import time
@@ -82,19 +81,15 @@ def memory(lengths: Sequence[int] = (256, 1024, 2048)) -> dict[str, dict[str, fl
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    options = {"cores": 1, "repeats": 9, "groups": list(groups.GROUPS)}
-    given = command_line(__file__, __doc__, None, arguments, **options)
-    chosen = given.options
-    torch.set_num_threads(chosen.cores)
+def on(cores: int, repeats: int, chosen: Sequence[str]) -> dict[str, Any]:
+    """What is found with this many threads, by group of work."""
+    torch.set_num_threads(cores)
     torch.manual_seed(0)
-    for name in peers.missing():
-        print(f"not installed, left out: {name} (`make bench` installs it)")
-    found: dict[str, Any] = {"versions": versions(), "work": {}}
+    found: dict[str, Any] = {"work": {}}
     windows = []
-    for group in chosen.groups:
+    for group in chosen:
         for what, one, work in groups.GROUPS[group]():
-            seconds = measure(work, chosen.repeats)
+            seconds = measure(work, repeats)
             found["work"][what] = compared(one, seconds)
             ratios = {k: row["ratio"] for k, row in found["work"][what]["rows"].items()}
             print(f"{what}: {ratios}", flush=True)
@@ -104,9 +99,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found["MiB at once"] = memory()
     if windows:
         found["seconds of the window grow as n^"] = fit_power(*zip(*windows, strict=True))._asdict()
-    path = given.path
-    earlier = json.loads(path.read_text(encoding="utf-8"))["cores"] if path.exists() else {}
-    write_results(path, {"cores": earlier | {str(chosen.cores): found}})
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = {"cores": [1, 2], "repeats": 9, "groups": list(groups.GROUPS)}
+    given = command_line(__file__, __doc__, None, arguments, **options)
+    chosen = given.options
+    for name in peers.missing():
+        print(f"not installed, left out: {name} (`make bench` installs it)")
+    found = {str(cores): on(cores, chosen.repeats, chosen.groups) for cores in chosen.cores}
+    write_results(given.path, {"versions": versions(), "cores": found})
 
 
 if __name__ == "__main__":

@@ -343,6 +343,103 @@ def communication(record: dict[str, Any]) -> str:
     return table(header, rows)
 
 
+@from_record
+def bench(record: dict[str, Any]) -> str:
+    def cell(found: dict[str, Any]) -> str:
+        ratios = {name: row["ratio"] for name, row in found["rows"].items()}
+        del ratios[found["1.00"]]
+        return ", ".join(f"{name} **{x:.2f}**" for name, x in ratios.items())
+
+    cores = record["cores"]
+    rows = [
+        [what, found["1.00"], *(cell(each["work"][what]) for each in cores.values())]
+        for what, found in cores["1"]["work"].items()
+    ]
+    grows = " / ".join(
+        "n^{exponent:.2f} ({low:.2f} to {high:.2f})".format(
+            **each["seconds of the window grow as n^"]
+        )
+        for each in cores.values()
+    )
+    held = ", ".join(f"{what} {mib}" for what, mib in cores["1"]["MiB at once"]["2048"].items())
+    lines = table("work | 1.00 is | one core | two cores", rows)
+    return (
+        f"{lines}\nThe window's time grows as {grows}. What attention's tensors hold at once at "
+        f"n = 2,048, with 8 heads of 32, in MiB: {held}. Versions: {record['versions']}.\n"
+    )
+
+
+@from_record
+def browser_forward(record: dict[str, Any]) -> str:
+    ways = ["page", "page, traced", "the widget, pressed", "torch"]
+    rows = [
+        [
+            one["d_model"],
+            *(f"{one[way]['median']} ({one[way]['late']})" if way in one else "" for way in ways),
+            one["page"]["first"],
+        ]
+        for one in record["milliseconds"]
+    ]
+    return table("d_model | " + " | ".join(ways) + ", one thread | first run in the page", rows)
+
+
+@from_record
+def pages(record: dict[str, Any]) -> str:
+    def kilobytes(load: dict[str, int]) -> float:
+        return load["bytes"] / 1000
+
+    found = record["pages"]
+    chapters = {name: page for name, page in found.items() if re.match(r"book/\d\d_", name)}
+    marked = {"the first page": found["book/intro.html"]}
+    for which, choose in (("lightest", min), ("heaviest", max)):
+        for load in ("at first", "whole"):
+            name = choose(chapters, key=lambda name: chapters[name][load]["bytes"])
+            marked[f"{which} chapter {load}: {int(name[5:7])}"] = chapters[name]
+    rows = [
+        [
+            name,
+            " / ".join(str(page[load]["requests"]) for load in ("at first", "whole")),
+            " / ".join(f"{kilobytes(page[load]):.0f}" for load in ("at first", "whole")),
+            page["ms"]["first"],
+            page["violations"],
+        ]
+        for name, page in marked.items()
+    ]
+    site = record["site"]
+    lines = table(
+        "page | requests, first / whole | kB gzip, first / whole | first paint, ms | axe finds",
+        rows,
+    )
+    size = f"{site['bytes'] / 1e6:.1f} MB, {site['packed'] / 1e6:.1f} MB in gzip"
+    return f"{lines}\nThe whole site: {site['files']} files, {size}.\n"
+
+
+@from_record
+def transformer_task(record: dict[str, Any]) -> str:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in record["runs"]:
+        found.setdefault(one["positions"], []).append(one)
+    rows = [
+        [name, each(run["exact"] for run in runs), span((run["seconds"] for run in runs), 0)]
+        for name, runs in found.items()
+    ]
+    return table("positions | translated exactly | seconds of the processor", rows)
+
+
+@from_record
+def mask_seeds(record: dict[str, Any]) -> str:
+    columns = ["loss", "accuracy", "alone", "batch", "20 pads", "differ"]
+    rows = [
+        [name, *(span(one[column] for one in runs) for column in columns)]
+        for name, runs in record["models"].items()
+    ]
+    header = (
+        "model | final loss | accuracy, forced | exact match, one by one | in a batch | "
+        "with 20 more pads | differ in the batch"
+    )
+    return table(header, rows)
+
+
 def written(text: str) -> str:
     """The text with each marked table as the records have it.
 
