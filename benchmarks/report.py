@@ -420,7 +420,7 @@ def transformer_task(record: dict[str, Any]) -> str:
     for one in record["runs"]:
         found.setdefault(one["positions"], []).append(one)
     rows = [
-        [name, each(run["exact"] for run in runs), span((run["seconds"] for run in runs), 0)]
+        [name, each(run["exact"] for run in runs), span([run["seconds"] for run in runs], 0)]
         for name, runs in found.items()
     ]
     return table("positions | translated exactly | seconds of the processor", rows)
@@ -430,7 +430,7 @@ def transformer_task(record: dict[str, Any]) -> str:
 def mask_seeds(record: dict[str, Any]) -> str:
     columns = ["loss", "accuracy", "alone", "batch", "20 pads", "differ"]
     rows = [
-        [name, *(span(one[column] for one in runs) for column in columns)]
+        [name, *(span([one[column] for one in runs]) for column in columns)]
         for name, runs in record["models"].items()
     ]
     header = (
