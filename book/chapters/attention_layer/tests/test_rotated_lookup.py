@@ -78,3 +78,12 @@ def test_the_record_has_five_seeds_at_each_rate():
                 assert len(found) == 14
                 assert all(len(each) == 5 and each == sorted(each) for each in found.values())
                 assert best_rate(record, d_k, variant, what) in list(found)[1:-1]
+
+
+def test_the_record_has_three_seeds_of_the_control():
+    record = read_results("attention_scale")
+    for d_k in (64, 256):
+        found = by_rate(record, d_k, BIG_START)
+        assert len(found) == 14
+        assert all(len(each) == 3 for each in found.values())
+        assert best_rate(record, d_k, BIG_START) in list(found)[1:-1]
