@@ -9,6 +9,9 @@ const ROOM = 0.45; // beyond the limit, for points at the edge
 const STEP = 0.1; // every move ends on this grid, so that numbers can be checked by hand
 const LEAP = 0.5; // of an arrow key with Shift
 const WIDEST = 12; // the line of a weight of 1
+const NAME = [48, 14]; // width and height of the word "output"
+// Where its middle may stand, from the output's point
+const BESIDES = [[38, -10], [-38, -10], [38, 13], [-38, 13], [0, -20], [0, 20]];
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
 const fixed = (value, digits = 2) =>
@@ -69,6 +72,18 @@ export function hull(points) {
   return [...half(sorted), ...half(sorted.reverse())];
 }
 
+/** Of the places for a name beside a point, the one with most room to the nearest obstacle. */
+export function clearest([x, y], obstacles) {
+  const outside = (left, length) => Math.max(0, -left, left + length - SIDE);
+  const room = BESIDES.map(([dx, dy]) => {
+    const [left, top] = [x + dx - NAME[0] / 2, y + dy - NAME[1] / 2];
+    if (outside(left, NAME[0]) + outside(top, NAME[1]) > 0) return -1;
+    return Math.min(...obstacles.map(([a, b]) => Math.hypot(
+      Math.max(0, left - a, a - left - NAME[0]), Math.max(0, top - b, b - top - NAME[1]))));
+  });
+  return BESIDES[math.argmax(room)];
+}
+
 /** What one should see: who wins and why. */
 function verdict(key, { length, along, products, weights }) {
   const best = math.argmax(products);
@@ -95,8 +110,8 @@ function verdict(key, { length, along, products, weights }) {
     : `${won}: it reaches furthest along q.`;
 }
 
-/** A plane with its axes, and a layer to draw in. */
-function plane(label, limit) {
+/** A plane with its axes, which may have names, and a layer to draw in. */
+function plane(label, limit, [across = "", up = ""]) {
   const unit = SIDE / 2 / (limit + ROOM);
   const at = ([a, b]) => [SIDE / 2 + a * unit, SIDE / 2 - b * unit];
   const layer = ui.h("g", {});
@@ -108,12 +123,15 @@ function plane(label, limit) {
   const places = Array.from({ length: 2 * limit + 1 }, (_, i) => i - limit);
   const tick = (value, [dx, dy], place) => ui.h("text", { class: "qp-tick", text: fixed(value, 0),
     x: at(place)[0] + dx, y: at(place)[1] + dy, "text-anchor": "middle", "aria-hidden": "true" });
+  const axis = (text, x, y, anchor) =>
+    ui.h("text", { class: "qp-tick qp-of", text, x, y, "text-anchor": anchor });
   const svg = ui.h("svg", { role: "group", "aria-label": label, class: "bw-lines qp-plane",
     viewBox: `0 0 ${SIDE} ${SIDE}` },
   places.flatMap((value) => ["bw-grid", "qp-axis"].slice(+(value === 0)).slice(0, 1)
     .flatMap((kind) => [line(kind, [value, -far], [value, far]),
       line(kind, [-far, value], [far, value])])),
   [-2, 2].flatMap((value) => [tick(value, [0, 13], [value, 0]), tick(value, [-10, 4], [0, value])]),
+  axis(across, SIDE - 5, SIDE / 2 + 14, "end"), axis(up, SIDE / 2 + 6, 12, "start"),
   layer);
 
   /**
@@ -190,9 +208,9 @@ function showSome(lists, count, chosen) {
 }
 
 /** Query and keys: each key's projection on the query's direction, that of one key as a stripe. */
-function lookingPlane(limit, most, { onQuery, onKey, onActive }) {
+function lookingPlane(limit, most, axes, { onQuery, onKey, onActive }) {
   const { svg, layer, far, handle, arrow, path, at, stroke } =
-    plane("The plane of the query and the keys", limit);
+    plane("The plane of the query and the keys", limit, axes);
   const [level, ray, stripe] = ["qp-level", "qp-ray", "qp-stripe"].map(stroke);
   const levelName = ui.h("text", { class: "qp-tick", "text-anchor": "end", text: "score 0" });
   const [queryArrow, ...keyArrows] = ["query", ...Array(most).fill("key")]
@@ -247,18 +265,27 @@ function lookingPlane(limit, most, { onQuery, onKey, onActive }) {
 }
 
 /** Values and output: the convex hull, and each weight as the thickness of a line. */
-function mixingPlane(limit, most, { onValue, onActive }) {
+function mixingPlane(limit, most, axes, { onValue, onActive }) {
   const { svg, layer, handle, path, at, stroke } =
-    plane("The plane of the values and the output", limit);
+    plane("The plane of the values and the output", limit, axes);
   const shape = stroke("qp-hull");
   const values = Array.from({ length: most }, (_, i) => handle({ name: `value v${i + 1}`,
     text: named("v", i), kind: "value", onMove: onValue(i), onActive: onActive(i),
     mark: ui.h("rect", { x: -5, y: -5, width: 10, height: 10, class: "qp-dot" }) }));
   const shares = values.map(() => stroke("qp-share"));
-  const name = ui.h("text", { class: "qp-name", y: 5, text: "output" });
+  const name = ui.h("text", { class: "qp-name", text: "output", "text-anchor": "middle" });
   const output = ui.h("g", { class: "qp-output" }, ui.h("path", { d: "M0 -8L8 0L0 8L-8 0z" }), name);
   const note = ui.h("p", { class: "qp-note" });
   layer.append(shape, ...shares, ...values.map(({ node }) => node), output);
+
+  /** What the output's name must not cover: a value, its name, and its line unless that is thin. */
+  function inTheWay(row, middle, { output, weights }, i) {
+    const [[x, y], [a, b], [c, d]] = [at(row), at(middle), at(output)];
+    const size = Math.hypot(x - a, y - b) || 1;
+    const along = weights[i] > 0.05 ? [0.25, 0.5, 0.75] : [];
+    return [[x, y], [x + (17 * (x - a)) / size, y + (17 * (y - b)) / size],
+      ...along.map((part) => [x + part * (c - x), y + part * (d - y)])];
+  }
 
   return { element: ui.part("Values and output", svg, note), update(now, found, shown) {
     const value = now.value.slice(0, now.n_keys);
@@ -272,9 +299,9 @@ function mixingPlane(limit, most, { onValue, onActive }) {
     shape.setAttribute("d", path(hull(value), true));
     const [x, y] = at(found.output);
     output.setAttribute("transform", `translate(${x} ${y})`);
-    const right = found.output[0] > middle[0] + 1e-9; // the name goes to the inner side
-    name.setAttribute("x", right ? -14 : 14);
-    name.setAttribute("text-anchor", right ? "end" : "start");
+    const [dx, dy] = clearest([x, y], value.flatMap((row, i) => inTheWay(row, middle, found, i)));
+    name.setAttribute("x", dx);
+    name.setAttribute("y", dy + 5);
     note.textContent = `output = ${found.weights.map((weight, i) =>
       `${fixed(weight)} ${named("v", i)}`).join(" + ")} = ${pair(found.output)}`;
   } };
@@ -335,6 +362,7 @@ export default {
     }, (w) => {
       const limit = w.data("limit");
       const most = w.data("key").length;
+      const axes = w.data("axes");
       w.state({ query: vector(limit), key: vectors(most, limit), value: vectors(most, limit) });
       let active = null; // the key that the reader points at, or that has the focus
 
@@ -350,9 +378,10 @@ export default {
         active = on ? i : null;
         w.redraw();
       };
-      const looking = lookingPlane(limit, most, { onQuery: (place) => w.set({ query: place }),
-        onKey: onMove("key"), onActive });
-      const mixing = mixingPlane(limit, most, { onValue: onMove("value"), onActive });
+      const looking = lookingPlane(limit, most, axes.slice(0, 2), {
+        onQuery: (place) => w.set({ query: place }), onKey: onMove("key"), onActive });
+      const mixing = mixingPlane(limit, most, axes.slice(2),
+        { onValue: onMove("value"), onActive });
       const table = weighing(most);
       const reading = ui.h("p", { class: "qp-reading" });
 

@@ -41,8 +41,9 @@ class QueryPlane(BookWidget):
     the softmax of the scores and the weighted sum of the values.
 
     Args: query, two numbers from -3 to 3; key and value, two such numbers for each of two to five
-        keys; scaled, whether the scores are divided by sqrt(d_k), the root of 2; temperature, what
-        they are divided by besides, one of `TEMPERATURES`.
+        keys; axes, names of the two entries of query and key and of the two of a value, or none;
+        scaled, whether the scores are divided by sqrt(d_k), the root of 2; temperature, what they
+        are divided by besides, one of `TEMPERATURES`.
     Errors: ValueError for vectors that do not fit, or a start that the controls cannot reach.
     Source: Attention Is All You Need, section 3.2.1, made to move.
     """
@@ -55,6 +56,7 @@ class QueryPlane(BookWidget):
     scaled = Bool()
     temperature = Enum(TEMPERATURES, 1.0)
     starts = domain.Fixed()
+    axes = domain.Fixed()
     limit = domain.Fixed(LIMIT)
 
     def __init__(
@@ -62,17 +64,21 @@ class QueryPlane(BookWidget):
         query: Sequence[int | float] = QUERY,
         key: Sequence[Sequence[int | float]] = KEYS[:3],
         value: Sequence[Sequence[int | float]] = VALUES[:3],
+        axes: Sequence[str] = (),
         **start: Any,
     ):
         if not FEWEST <= len(key) <= MOST:
             domain.refuse("key", f"{FEWEST} to {MOST} vectors", len(key))
         if len(key) != len(value):
             domain.refuse("value", f"one for each of {len(key)} keys", len(value))
+        if len(axes) not in (0, 4):
+            domain.refuse("axes", "no names, or four", len(axes))
         super().__init__(
             query=query,
             key=[*key, *KEYS[len(key) :]],  # spare ones for keys that the reader adds
             value=[*value, *VALUES[len(key) :]],
             n_keys=len(key),
+            axes=list(axes),
             starts=[[name, list(q), [list(k) for k in keys]] for name, q, keys in STARTS],
             **start,
         )
@@ -104,7 +110,9 @@ class QueryPlane(BookWidget):
         ]
         divided = "" if divisor == 1 else f", scores divided by {divisor:.2f}"
         caption = f"Query {_pair(self.query)}{divided}; output {_pair(output)}"
-        header = ("key", "vector", "score", "exponential", "weight", "value")
+        entries = [f" ({', '.join(names)})" for names in (self.axes[:2], self.axes[2:]) if names]
+        of_key, of_value = entries or ("", "")
+        header = ("key", f"vector{of_key}", "score", "exponential", "weight", f"value{of_value}")
         return static_table(caption, header, rows)
 
 

@@ -14,8 +14,9 @@ BATCH, N_KEYS, D_V = 64, 16, 8
 EQUAL_WEIGHTS = 1 - 1 / N_KEYS  # the squared error of a layer that knows nothing
 DIMENSIONS = (16, 32, 64, 128, 256)
 SOLVED = 0.1  # the squared error below which the layer finds nearly every value
-Variant = Literal["scaled", "raw", "raw, small start"]
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
+Variant = Literal["scaled", "raw", "raw, small start", "scaled, big start"]
+VARIANTS: tuple[Variant, ...] = get_args(Variant)[:3]  # those of the figures
+BIG_START: Variant = get_args(Variant)[3]  # a control
 
 
 def rotated_lookup_batch(
@@ -42,20 +43,23 @@ def train_rotated_lookup(
 ) -> list[float]:
     """Train W_Q and W_K with Adam to undo the rotation; return the squared error at each step.
 
-    Args: variant, what is done to the scores: "scaled" divides them by sqrt(d_k), "raw" does not,
-        and "raw, small start" does not either, but starts W_Q smaller by sqrt(d_k), so that the
-        layer computes the same as the scaled one before the first step. w_q_rate, what the
-        learning rate of W_Q is multiplied by.
+    Args: variant, what is done to the scores: "scaled" divides them by sqrt(d_k), "raw" does not.
+        "raw, small start" does not either, but starts W_Q smaller by sqrt(d_k), so that the layer
+        computes the same as the scaled one before the first step. "scaled, big start" divides, but
+        starts W_Q larger by sqrt(d_k), and begins as the raw one. w_q_rate, what the learning rate
+        of W_Q is multiplied by.
     """
     generator = torch.Generator().manual_seed(seed)
     rotation = torch.linalg.qr(torch.randn(d_k, d_k, generator=generator))[0]
     start = (torch.rand(2, d_k, d_k, generator=generator) * 2 - 1) * math.sqrt(3 / d_k)
     if variant == "raw, small start":
         start[0] /= math.sqrt(d_k)
+    if variant == "scaled, big start":
+        start[0] *= math.sqrt(d_k)
     w_q, w_k = (w.clone().requires_grad_() for w in start)  # the others keep the variance at 1
     groups: list[dict[str, Any]] = [{"params": [w_q], "lr": w_q_rate * lr}, {"params": [w_k]}]
     optimiser = torch.optim.Adam(groups, lr=lr)
-    undo = 1 if variant == "scaled" else math.sqrt(d_k)  # the library always divides
+    undo = math.sqrt(d_k) if variant.startswith("raw") else 1  # the library always divides
     losses = []
     for _ in range(steps):
         query, key, value = rotated_lookup_batch(rotation, generator)

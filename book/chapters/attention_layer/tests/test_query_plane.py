@@ -20,6 +20,7 @@ from lib.attention import attention_weights
         ({"value": [[1, 1]] * 2}, "value: expected one for each of 3 keys, got 2"),
         ({"key": [[1, 1], [1, 1], [1]]}, "key: expected 5 vectors of 2 numbers"),
         ({"value": [[1, 1], [1, 1], [-4, 1]]}, "value: expected 5 vectors .* from -3 to 3"),
+        ({"axes": ["clue", "living"]}, "axes: expected no names, or four, got 2"),
         ({"scaled": 1}, "scaled: expected True or False, got 1"),
         ({"temperature": 0.4}, "temperature: expected one of 0.1, .*, 10.0, got 0.4"),
     ],
@@ -59,6 +60,13 @@ def test_static_table_agrees_with_the_library(n_keys, scaled, temperature):
     torch.testing.assert_close(
         torch.tensor([float(x) for x in said]).double(), output[0], atol=0.00501, rtol=0.0
     )
+
+
+def test_entries_have_their_names_in_the_static_table():
+    html = QueryPlane(axes=["clue", "living", "animal", "equipment"]).static_html()
+    assert "vector (clue, living)" in html
+    assert "value (animal, equipment)" in html
+    assert "(" not in QueryPlane().static_html().split("<thead>")[1].split("</thead>")[0]
 
 
 def test_starts_are_what_their_names_say():

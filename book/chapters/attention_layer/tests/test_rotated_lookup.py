@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from chapters.attention_layer.rotated_lookup import (
+    BIG_START,
     DIMENSIONS,
     EQUAL_WEIGHTS,
     SOLVED,
@@ -30,17 +31,20 @@ def test_the_error_of_equal_weights():
     assert error == pytest.approx(EQUAL_WEIGHTS, abs=0.1)
 
 
-def test_a_small_start_begins_where_the_scaled_layer_does():
-    first = {variant: train_rotated_lookup(64, variant, seed=3, steps=1)[0] for variant in VARIANTS}
+def test_each_control_begins_where_the_other_layer_does():
+    variants = (*VARIANTS, BIG_START)
+    first = {variant: train_rotated_lookup(64, variant, seed=3, steps=1)[0] for variant in variants}
     assert first["raw, small start"] == pytest.approx(first["scaled"], rel=1e-5)
+    assert first["scaled, big start"] == pytest.approx(first["raw"], rel=1e-5)
     assert first["raw"] > 1.3 * first["scaled"]
 
 
-def test_smaller_steps_of_w_q_make_it_the_scaled_layer():
+def test_other_steps_of_w_q_make_a_control_the_other_layer():
     def losses(variant, rate=1.0):
         return train_rotated_lookup(16, variant, seed=1, lr=0.02, steps=30, w_q_rate=rate)
 
     assert losses("raw, small start", 1 / 4) == pytest.approx(losses("scaled"), rel=1e-3)
+    assert losses("scaled, big start", 4.0) == pytest.approx(losses("raw"), rel=1e-3)
     assert losses("raw, small start") != pytest.approx(losses("scaled"), rel=0.1)
 
 
@@ -74,3 +78,12 @@ def test_the_record_has_five_seeds_at_each_rate():
                 assert len(found) == 14
                 assert all(len(each) == 5 and each == sorted(each) for each in found.values())
                 assert best_rate(record, d_k, variant, what) in list(found)[1:-1]
+
+
+def test_the_record_has_three_seeds_of_the_control():
+    record = read_results("attention_scale")
+    for d_k in (64, 256):
+        found = by_rate(record, d_k, BIG_START)
+        assert len(found) == 14
+        assert all(len(each) == 3 for each in found.values())
+        assert best_rate(record, d_k, BIG_START) in list(found)[1:-1]

@@ -299,6 +299,38 @@ def test_projections_are_drawn_at_right_angles(stage):
         assert foot @ direction == pytest.approx(along.item(), abs=0.00501)
 
 
+AXES = ["clue", "living", "animal", "equipment"]
+# The output near one value, between two, in a corner, and on top of a value
+MIXTURES = [
+    ([3, 0], [[1, 1], [0, 1], [1, 0]], [[1, 1], [0, 0], [1, -1]]),
+    ([2, 0], [[1, 0], [1, 0]], [[-1, 0], [1, 0]]),
+    ([3, 0], [[3, 0], [0, 0]], [[3, 3], [-3, 0]]),
+    ([3, 0], [[3, 0], [0, 0]], [[0, 0], [1, 0]]),
+]
+
+
+@pytest.mark.parametrize(("query", "key", "value"), MIXTURES)
+def test_the_outputs_name_covers_no_value_and_stays_inside(stage, query, key, value):
+    page = stage.show(QueryPlane(query, key, value, AXES))
+
+    def box(locator):
+        found = locator.bounding_box()
+        return found["x"], found["y"], found["x"] + found["width"], found["y"] + found["height"]
+
+    left, top, right, bottom = box(page.locator(".qp-output .qp-name"))
+    for marker in page.locator(".qp-value.qp-handle:visible .qp-dot").all():
+        a, b, c, d = box(marker)
+        assert c <= left or a >= right or d <= top + 3 or b >= bottom - 3  # 3: above the letters
+    plane = box(page.locator(".qp-mixing .qp-plane"))
+    assert plane[0] <= left < right <= plane[2]
+    assert plane[1] <= top < bottom <= plane[3]
+
+
+def test_the_axes_have_their_names(stage):
+    page = stage.show(QueryPlane(axes=AXES))
+    assert page.locator(".qp-of").all_inner_texts() == AXES
+
+
 def test_lines_are_as_thick_as_the_weights(stage):
     page = stage.show(QueryPlane())
     lines = page.locator(".qp-share:not([hidden])").evaluate_all(
