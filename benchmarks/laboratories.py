@@ -31,7 +31,8 @@ from widgets import joiner
 PROBES = 80  # of a run, closer together at its start, as in worker.js
 LAST = 20  # steps whose mean loss counts
 START: dict[str, dict[str, Any]] = {
-    "senses": {"attention": "chosen", "unsure": True, "n_heads": 2, "d_model": 32, "lr": 5e-3},
+    "senses": {"attention": "chosen", "unsure": True, "filled": False, "updates": 300}
+    | {"n_heads": 2, "d_model": 32, "lr": 5e-3},
     "order": {"positions": "none", "causal": False, "n_layers": 2, "n_heads": 4, "d_model": 32}
     | {"lr": 3e-3},
     "neighbours": {"n_heads": 4, "d_model": 32, "d_k": 8, "lr": 1e-2},
@@ -68,6 +69,18 @@ SETTINGS = (
         "all words alike",
         {"attention": "equal"},
         {ACCURACY: (0.95, 1), LONG: (0.5, 0.85)},
+    ),
+    Setting(
+        "senses",
+        "all words alike, four times as many steps",
+        {"attention": "equal", "updates": 1200},
+        {ACCURACY: (0.98, 1), LONG: (0.7, 0.95)},
+    ),
+    Setting(
+        "senses",
+        "all words alike, long sentences",
+        {"attention": "equal", "filled": True, "updates": 1200},
+        {ACCURACY: (0.6, 0.9), LONG: (0.9, 1)},
     ),
     Setting("senses", "one head chooses", {"n_heads": 1}, {ACCURACY: (0.8, 1), LONG: (0.8, 1)}),
     Setting("senses", "two heads choose", {}, {ACCURACY: (0.97, 1), LONG: (0.93, 1)}),

@@ -57,6 +57,10 @@ RATE = Setting("Learning rate", (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0))
 COMMON = {"n_heads": HEADS, "d_model": WIDTH, "lr": RATE}
 
 
+def _senses(attention: str, **others: Any) -> dict[str, Any]:
+    return {"attention": attention, "unsure": True, "filled": False, "updates": 300, **others}
+
+
 def _depth(norm: str, n_layers: int, warmup: int = 0, lr: float = 0.01) -> dict[str, Any]:
     return {"norm": norm, "n_layers": n_layers, "warmup": warmup, "lr": lr}
 
@@ -82,17 +86,25 @@ TASKS: dict[str, Task] = {
                 (True, False),
                 {True: "are answered ?", False: "are left out"},
             ),
+            "filled": Setting(
+                "Training sentences",
+                (False, True),
+                {False: "3 to 17 words", True: "filled up to 32 words"},
+            ),
+            "updates": Setting("Training steps", (300, 1200)),
             "n_heads": Setting("Heads", (1, 2, 4)),
             "d_model": WIDTH,
             "lr": Setting("Learning rate", (0.001, 0.002, 0.005, 0.01, 0.02)),
         },
-        {"attention": "chosen", "unsure": True, "n_heads": 2, "d_model": 32, "lr": 0.005},
+        {"attention": "chosen", "unsure": True, "filled": False, "updates": 300}
+        | {"n_heads": 2, "d_model": 32, "lr": 0.005},
         (
-            ("Each word by itself", {"attention": "itself", "unsure": True}),
-            ("All words alike", {"attention": "equal", "unsure": True}),
-            ("One head", {"attention": "chosen", "unsure": True, "n_heads": 1}),
-            ("Two heads", {"attention": "chosen", "unsure": True, "n_heads": 2}),
-            ("One head, always a clue", {"attention": "chosen", "unsure": False, "n_heads": 1}),
+            ("Each word by itself", _senses("itself")),
+            ("All words alike", _senses("equal")),
+            ("All words alike, long sentences", _senses("equal", filled=True, updates=1200)),
+            ("One head", _senses("chosen", n_heads=1)),
+            ("Two heads", _senses("chosen", n_heads=2)),
+            ("One head, always a clue", _senses("chosen", unsure=False, n_heads=1)),
         ),
         "Words of two meanings right",
         (
@@ -259,6 +271,8 @@ class Laboratory(BookWidget):
     n_layers = domain.OneOf(_options("n_layers"))
     attention = domain.OneOf(_options("attention"))
     unsure = Bool()
+    filled = Bool()
+    updates = domain.OneOf(_options("updates"))
     positions = domain.OneOf(_options("positions"))
     norm = domain.OneOf(_options("norm"))
     causal = Bool()

@@ -490,7 +490,7 @@ const PLAIN = {
 const [UNSURE, MOST_WORDS, LONG] = ["?", 20, 32];
 
 // senses: which meaning a word has here.
-function senses({ attention, unsure, n_heads, d_model, lr }, random) {
+function senses({ attention, unsure, filled, updates, n_heads, d_model, lr }, random) {
   const double = [...SENSES.keys()];
   const cluesOf = (word) => SENSES.get(word).flatMap(({ clues }) => clues);
   const known = [...double, ...double.flatMap(cluesOf), ...Object.values(PLAIN).flat()];
@@ -531,6 +531,12 @@ function senses({ attention, unsure, n_heads, d_model, lr }, random) {
     }
   }
 
+  const fillers = [...PLAIN.nouns, ...PLAIN.between, ...PLAIN.before];
+
+  /** A sentence with small words among its own, `LONG` words in all. */
+  const fill = (sentence, from) => from.shuffle([...sentence,
+    ...range(LONG - sentence.length, () => fillers[from.integer(fillers.length)])]);
+
   /** A row for each sentence; without attention to others, a row for each word. */
   function batchFor(sentences) {
     const alone = attention === "itself";
@@ -558,9 +564,7 @@ function senses({ attention, unsure, n_heads, d_model, lr }, random) {
   }
 
   const tested = range(200, () => draw(random, true));
-  const fillers = [...PLAIN.nouns, ...PLAIN.between, ...PLAIN.before];
-  const long = tested.slice(0, 50).map((sentence) => random.shuffle([...sentence,
-    ...range(LONG - sentence.length, () => fillers[random.integer(fillers.length)])]));
+  const long = tested.slice(0, 50).map((sentence) => fill(sentence, random));
 
   const isRight = ({ got, wanted }) => got === wanted;
   const said = (key) => (answer) => `${answer.word}: ${answer[key]}`;
@@ -613,8 +617,11 @@ function senses({ attention, unsure, n_heads, d_model, lr }, random) {
       { length: map.heads * n * n }, (_, i) => Number(Math.floor(i / n) % n === i % n)) }));
   }
 
-  const batch = (from) => batchFor(range(32, () => draw(from, false)));
-  const options = { steps: 300, lr, schedule: "cosine" };
+  const batch = (from) => batchFor(range(32, () => {
+    const sentence = draw(from, false);
+    return filled ? fill(sentence, from) : sentence;
+  }));
+  const options = { steps: updates, lr, schedule: "cosine" };
   return { design, options, words, batch, probe, maps, ask };
 }
 
@@ -764,7 +771,7 @@ const common = { n_layers: whole(1, 12), ...sizes, lr };
 const switched = oneOf(true, false);
 const TASKS = new Map(Object.entries({
   senses: { make: senses, rules: { attention: oneOf("itself", "equal", "chosen"),
-    unsure: switched, ...sizes, lr } },
+    unsure: switched, filled: switched, updates: whole(1, 10_000), ...sizes, lr } },
   order: { make: order, rules: { positions: oneOf("none", "learned"), causal: switched, ...common } },
   neighbours: { make: neighbours, rules: { ...sizes, d_k: whole(1, 64), lr } },
   future: { make: future, rules: { causal: switched, ...common } },

@@ -17,7 +17,15 @@ ORDER = {
     "d_model": 32,
     "lr": 3e-3,
 }
-SENSES = {"attention": "chosen", "unsure": True, "n_heads": 1, "d_model": 32, "lr": 5e-3}
+SENSES = {
+    "attention": "chosen",
+    "unsure": True,
+    "filled": False,
+    "updates": 300,
+    "n_heads": 1,
+    "d_model": 32,
+    "lr": 5e-3,
+}
 NEIGHBOURS = {"n_heads": 1, "d_model": 32, "d_k": 8, "lr": 1e-2}
 TRAIN = """const run = await start(task, settings, seed);
   const losses = [];

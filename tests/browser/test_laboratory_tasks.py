@@ -357,6 +357,7 @@ def test_a_wrong_word_makes_a_number_wrong(page):
     [
         ("sorting", {}, "expected a task out of senses, order, neighbours, future"),
         ("senses", {"attention": "off"}, "expected attention to be itself or equal or chosen"),
+        ("senses", {"updates": 0}, "expected updates to be a whole number from 1 to 10000, got 0"),
         ("senses", {"unsure": 1}, "expected unsure to be true or false, got 1"),
         ("order", {"positions": "rotary"}, "expected positions to be none or learned, got rotary"),
         ("order", {"causal": "yes"}, "expected causal to be true or false, got yes"),
@@ -493,12 +494,27 @@ def test_every_stretch_of_a_long_window_is_judged_by_itself(page):
     assert abs(found["accuracy"] - sum(beyond) / 6) < 1e-9
 
 
+def test_sentences_to_train_on_are_filled_up_with_small_words(page):
+    short, filled = (
+        senses_of(page, trained_on(page, "senses", 1, filled=filled)[0]) for filled in (False, True)
+    )
+    small = {word for sentence in short for word, _ in sentence} - {*DOUBLE}
+    small -= {clue for clues in CLUES.values() for clue in clues.split()}
+    assert {len(sentence) for sentence in filled} == {32}
+    assert max(map(len, short)) <= 17
+    asked = [sum(answer is not None for _, answer in sentence) for sentence in filled]
+    assert set(asked) == {1, 2}
+    words = [word for sentence in filled for word, _ in sentence]
+    assert sum(word in small for word in words) / len(words) > 0.8
+
+
 def test_each_task_takes_its_whole_domain(page):
     """Every value that a panel may offer, one changed at a time."""
     domains = {
         "n_heads": (1, 2, 7), "n_layers": (1, 2, 3), "lr": (1e-4, 0.1),
         "positions": ("none", "learned"), "causal": (True, False), "norm": ("pre", "post"),
         "warmup": (0, 30, 200), "longest": (2, 3, 4, 6), "unsure": (True, False),
+        "filled": (True, False), "updates": (1, 300),
         "attention": ("itself", "equal", "chosen"),
     }  # fmt: skip
     for task, settings in SMALL.items():

@@ -55,8 +55,8 @@ def plot_seeds(
     axes.axhline(chance, color=GREY, linestyle="--", linewidth=1, label="guessing")
     for place, (_, kinds) in enumerate(runs.items()):
         for number, (kind, results) in enumerate(kinds.items()):
-            middle = place + 0.4 * (number - (len(kinds) - 1) / 2)
-            spread = [middle + 0.06 * (i - (len(results) - 1) / 2) for i in range(len(results))]
+            middle = place + (number - (len(kinds) - 1) / 2) / len(kinds)
+            spread = [middle + 0.04 * (i - (len(results) - 1) / 2) for i in range(len(results))]
             axes.plot(
                 spread,
                 list(results),

@@ -1,8 +1,10 @@
-"""The schematics of the chapter: one word's new vector; a sentence that attends to itself; the
-layer; what it does not see. The numbers are those of the running example.
+"""The schematics of the chapter: one word's new vector, and how it comes about; a sentence that
+attends to itself; the layer; what it does not see. The numbers are those of the running example.
 """
 
+import math
 from functools import partial
+from itertools import pairwise
 
 from drawing.attention import CELL, attend, projected
 from drawing.schematic import Schematic
@@ -25,50 +27,153 @@ def example() -> dict[str, list[list[float]]]:
     return {name: tensor.tolist() for name, tensor in found.items()}
 
 
+def whole(value: float) -> str:
+    """A whole number, with a minus sign that is one."""
+    return f"{value:g}".replace("-", "−")
+
+
 def two_digits(value: float) -> str:
     """A number with two digits after the point, and a minus sign that is one."""
     return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
 def bat_here() -> Schematic:
-    """What the layer is for: the vectors of a sentence, and the new vector of one word."""
+    """What the layer is for: what the words of a sentence offer, and the new vector of one."""
     s = Schematic(
         400,
-        268,
-        alt="Below stand the words bat, bites, man, in and cave, each with its vector. That of bat "
-        "holds animal 1 and equipment 1. Lines lead from all five through self-attention to a new "
-        "vector above bat: thick ones from bat and from cave, each with the weight 0.49, and thin "
-        "ones from the others. The new vector holds animal 0.97 and equipment 0.00. Above each of "
-        "the other words stands a new vector too.",
+        290,
+        alt="Below stand the words bat, bites, man, in and cave. Each offers a vector of two "
+        "numbers, animal above equipment: bat 1 and 1, cave 1 and −1, the others 0 and 0. Lines "
+        "lead from all five through self-attention to a new vector above bat: thick ones from bat "
+        "and from cave, each with the weight 0.49, and thin ones from the others. The new vector "
+        "holds animal 0.97 and equipment 0.00. Above each of the other words stands a new vector "
+        "too.",
     )
     found = example()
-    columns = (66, 168, 232, 294, 356)
-    row = found["weights"][0]
-    cell = (60, 24)
-    s.text("animal", at=(34, 20), size=13)
-    s.text("equipment", at=(98, 20), size=13)
+    columns = (120, 183, 246, 309, 372)
+    upright = partial(s.vector, kind="value", upright=True, cell=(46, 22), shape_side="")
     texts = [two_digits(one) for one in found["output"][0]]
-    new = s.vector(at=(66, 46), kind="value", values=texts, cell=cell, name="new bat")
-    s.text("bat, here", at=(66, 74), kind="value", strong=True)
-    for word, x, weight in zip(SENTENCE, columns, row, strict=True):
-        s.token(word, at=(x, 250), width=52)
-        if word == "bat":
-            old = s.vector(at=(x, 212), values=["1", "1"], cell=cell, name="bat")
-        else:
-            old = s.vector(at=(x, 212), cells=2, cell=(22, 24), name=word)
-            s.vector(at=(x, 46), kind="value", cells=2, cell=(22, 24), name=f"new {word}")
+    new = upright(at=(columns[0], 54), values=texts, name="new bat")
+    s.text("bat, here", at=(columns[0], 18), kind="value", strong=True)
+    s.text("likewise for each word", at=(397, 18), align="end", size=13)
+    for middle in (new.y, 214):
+        s.text("animal", at=(92, middle - 11), align="end", size=13)
+        s.text("equipment", at=(92, middle + 11), align="end", size=13)
+    s.text("offers", at=(92, 178), kind="value", align="end")
+    for word, x, value, weight in zip(
+        SENTENCE, columns, found["value"], found["weights"][0], strict=True
+    ):
+        offer = upright(at=(x, 214), values=[whole(one) for one in value], name=word)
+        s.arrow(s.token(word, at=(x, 270), width=52), offer)
+        if word != "bat":
+            upright(at=(x, new.y), cells=2, name=f"new {word}")
         strong = weight > 0.4
         s.arrow(
-            (old.x, old.top[1] - 2),
-            (new.x + 0.12 * (x - new.x), 88),
+            (offer.x, offer.top[1] - 3),
+            (new.x + 0.09 * (x - new.x), new.bottom[1] + 6),
             two_digits(weight) if strong else "",
             kind="value" if strong else "plain",
             side="right" if word == "bat" else "above",
             dashed=not strong,
-            along=0.4,
+            along=0.28,
         )
-    s.text("self-attention", at=(396, 100), align="end", strong=True)
-    s.text("likewise for\neach word", at=(396, 126), align="end", size=13)
+    s.text("self-attention:", at=(397, 104), align="end", strong=True)
+    s.text("a weighted average", at=(397, 124), align="end", size=13)
+    return s
+
+
+def way_of_bat() -> Schematic:
+    """One word's vector on its way through the layer, with every number, from top to bottom."""
+    found, x = example(), vectors_of()[0].tolist()
+    query, keys, weights = found["query"][0], found["key"], found["weights"][0]
+    products = [sum(a * b for a, b in zip(query, key, strict=True)) for key in keys]
+    s = Schematic(
+        400,
+        560,
+        alt="Four steps from top to bottom. 1, bat asks: its vector 1, 1, 0, 0, 0 times W^Q is its "
+        "query 8, 0, 0, 0. 2, it compares: below the words bat, bites, man, in and cave stand "
+        "their keys; query times key is 8 for bat and cave, 0 for the others; divided by the root "
+        "of 4, that is 4 and 0. 3, it decides: softmax makes weights, 0.49 for bat and cave and "
+        "0.01 for the others. 4, it averages: below stand the values, animal above equipment, 1 "
+        "and 1 for bat and 1 and −1 for cave; each times its weight; added up they are the new "
+        "vector of bat, animal 0.97 and equipment 0.00.",
+    )
+    columns, step = (124, 184, 244, 304, 364), 60
+    for y, title in (
+        (16, "1 asks"),
+        (88, "2 compares"),
+        (296, "3 decides"),
+        (352, "4 averages the values"),
+    ):
+        s.text(title, at=(4, y), align="start", strong=True)
+    small = partial(s.text, align="end", size=13)
+    word = s.token("bat", at=(28, 46), width=44)
+    old = s.vector(at=(112, 46), values=x, cell=(18, 22), name="x")
+    w = s.layer("$W^Q$", at=(202, 46), kind="query", width=46)
+    asks = s.vector("query", at=(294, 46), kind="query", values=query, cell=22, side="right")
+    for start, end in pairwise((word, old, w, asks)):
+        s.arrow(start, end, kind="query" if start is w else "plain")
+
+    row = partial(s.vector, at=(columns[2], 0), shape_side="", cell=(step, 24))
+    scores = row(at=(columns[2], 228), values=[whole(one) for one in products], name="products")
+    small("query · key", at=(88, scores.y), kind="query")
+    root = math.sqrt(len(query))
+    divided = row(
+        at=(columns[2], 268), values=[whole(one / root) for one in products], name="scores"
+    )
+    small(f"÷ √{len(query)}", at=(88, divided.y))
+    softmax = row(
+        at=(columns[2], 324),
+        kind="query",
+        values=[two_digits(one) for one in weights],
+        shade=weights,
+        name="weights",
+    )
+    small("softmax", at=(88, softmax.y))
+
+    small("key", at=(88, 158), kind="key")
+    upright = partial(s.vector, upright=True, shape_side="")
+    added = []
+    for name, column, key, value, weight in zip(
+        SENTENCE, columns, keys, found["value"], weights, strict=True
+    ):
+        s.text(name, at=(column, 104), kind="key", size=13)
+        k = upright(
+            at=(column, 158),
+            kind="key",
+            values=[whole(one) for one in key],
+            cell=(26, 20),
+            name=f"key of {name}",
+        )
+        s.arrow(k, (column, scores.top[1]), kind="key")
+        s.arrow((column, scores.bottom[1]), (column, divided.top[1]))
+        s.arrow((column, divided.bottom[1]), (column, softmax.top[1]), kind="query")
+        offer = upright(
+            at=(column, 386),
+            kind="value",
+            values=[whole(one) for one in value],
+            cell=(50, 22),
+            name=f"value of {name}",
+        )
+        part = upright(
+            at=(column, 454),
+            kind="value",
+            values=[two_digits(weight * one) for one in value],
+            cell=(50, 22),
+            name=f"part of {name}",
+        )
+        s.arrow(offer, part, kind="value")
+        added.append(part)
+    for y in (386, 454):
+        small("animal", at=(88, y - 11), kind="value")
+        small("equipment", at=(88, y + 11), kind="value")
+    small("times weight", at=(88, 420))
+    s.bracket(added, "added up", side="bottom")
+    output = [two_digits(one) for one in found["output"][0]]
+    upright(at=(columns[2], 534), kind="value", values=output, cell=(50, 22), name="output")
+    s.text("bat, here", at=(columns[2] + 34, 534), kind="value", align="start", strong=True)
+    small("animal", at=(columns[2] - 34, 523), kind="value")
+    small("equipment", at=(columns[2] - 34, 545), kind="value")
     return s
 
 
@@ -93,9 +198,9 @@ def every_word_asks() -> Schematic:
     number = partial(s.vector, shape_side="")
     for j, (word, x) in enumerate(zip(SENTENCE, columns, strict=True)):
         s.text(word, at=(x, 22), kind="key", size=13)
-        key = [f"{one:g}" for one in found["key"][j]]
+        key = [whole(one) for one in found["key"][j]]
         k = number(at=(x, 80), kind="key", values=key, cell=(24, 18), upright=True, name=f"k {j}")
-        value = [f"{one:g}".replace("-", "−") for one in found["value"][j]]
+        value = [whole(one) for one in found["value"][j]]
         v = number(
             at=(x, 358), kind="value", values=value, cell=(28, 22), upright=True, name=f"v {j}"
         )
@@ -104,7 +209,7 @@ def every_word_asks() -> Schematic:
     for i, (word, y) in enumerate(zip(SENTENCE, rows, strict=True)):
         lit = word == "bat"
         s.text(word, at=(42, y), kind="query", align="end", size=13)
-        query = [f"{one:g}" for one in found["query"][i]]
+        query = [whole(one) for one in found["query"][i]]
         q = number(at=(84, y), kind="query", values=query, cell=(16, 22), name=f"q {i}")
         weights = found["weights"][i]
         a = number(

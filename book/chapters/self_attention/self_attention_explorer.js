@@ -136,6 +136,8 @@ export default {
       });
       const isRandom = () => w.get("source") === "random";
       const isProjected = () => matrices.length > 0 && w.get("projected") && !isRandom();
+      // Entries with names keep their meaning: no positions are added to them.
+      const takesPositions = () => !features.length || isRandom();
       /** The name of an entry of an output or, capitalised, of an embedding. */
       const entryName = (k) => (isRandom() ? null : features[k]) ?? `entry ${k + 1}`;
       const current = () => {
@@ -158,11 +160,12 @@ export default {
           .map(([which, label]) => controls.slider(w, which, { label }).element));
       const projected = matrices.length > 0 && controls.toggle(w, "projected",
         { label: "Use W^Q, W^K and W^V" }).element;
+      const positions = controls.toggle(w, "positions", { label: "Add positions" }).element;
       const toggles = ui.row(
         ...(projected ? [projected] : []),
         controls.toggle(w, "scaled", { label: "Divide by √dimension" }).element,
         controls.toggle(w, "causal", { label: "Causal mask" }).element,
-        controls.toggle(w, "positions", { label: "Add positions" }).element);
+        positions);
       const [query, key] = [["query", "Query (row)"], ["key", "Key (column)"]].map(
         ([which, label]) => controls.slider(w, which, { label, format: name }));
 
@@ -226,7 +229,9 @@ export default {
         const now = JSON.stringify({ ...state, query: 0, key: 0, entry: 0 });
         if (now !== shown) {
           shown = now;
-          found = selfAttention(embed(state, tokens), state, isProjected() ? matrices : null);
+          const added = state.positions && takesPositions();
+          found = selfAttention(embed(state, tokens), { ...state, positions: added },
+            isProjected() ? matrices : null);
           const labels = { rows: tokens, columns: tokens };
           scores.update(found.scores, { ...labels, max: largest(found.scores) });
           weights.update(found.weights, { ...labels, max: 1 });
@@ -239,6 +244,7 @@ export default {
         sentence.element.hidden = random;
         sizes.hidden = !random;
         if (projected) projected.hidden = random;
+        positions.hidden = !takesPositions();
         editor.hidden = random || !entries.length;
         scores.outline(i, j);
         weights.outline(i, j);

@@ -30,7 +30,8 @@ class SelfAttentionExplorer(BookWidget):
         dimension) to begin with random vectors, of a dimension in `WIDTHS`, None to begin with the
         sentence; spread, their standard deviation, of `SPREADS`; seed, which draw; scaled, whether
         the scores are divided by sqrt(dimension); causal, whether a token attends to itself and
-        earlier ones only; positions, whether they are added; projections, the matrices W^Q, W^K
+        earlier ones only; positions, whether they are added (never to a sentence whose entries
+        have names, for these would lose their meaning); projections, the matrices W^Q, W^K
         and W^V, and projected, whether they are used, if there are any; features, a name for each
         entry of an embedding and of an output; query, key and entry (of the output), the places
         whose arithmetic is spelt out first.

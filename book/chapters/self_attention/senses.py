@@ -5,6 +5,7 @@ from measure.records import read_results
 KINDS = {  # the settings of the record, as the figure names them
     "by itself": "each word by itself",
     "all words alike": "all words alike",
+    "all words alike, long sentences": "all words alike, trained on 32 words",
     "two heads choose": "what it chooses (two heads)",
 }
 LONG = "right among 32 words"

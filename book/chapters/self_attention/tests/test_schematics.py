@@ -11,6 +11,7 @@ from chapters.self_attention.schematics import (
     every_word_asks,
     example,
     one_layer,
+    way_of_bat,
 )
 from lib.attention import attention_weights, scaled_dot_product_attention
 from tasks.bat import FEATURES, matrices, vectors_of
@@ -31,19 +32,38 @@ def test_the_numbers_of_the_example_are_those_of_the_library():
     torch.testing.assert_close(example()["output"], outputs[:, shown].tolist())
 
 
-def test_bat_here_shows_the_old_and_the_new_vector_of_bat():
-    found = numbers(bat_here())
-    assert found.count("0.97") == found.count("0.00") == 1
-    assert found.count("1") == 2
-    assert found.count("0.49") == 2
+def shown(*lists: list[float], digits: str = "g") -> list[str]:
+    """Numbers as the schematics write them."""
+    texts = [f"{number:{digits}}" for numbers in lists for number in numbers]
+    return [text.replace("-0.00", "0.00").replace("-", "−") for text in texts]
+
+
+def test_bat_here_shows_what_the_words_offer_and_the_new_vector_of_bat():
+    made = example()
+    output, weights = made["output"][0], made["weights"][0]
+    parts = [*output, *(weight for weight in weights if weight > 0.4)]
+    wanted = shown(*made["value"]) + shown(parts, digits=".2f")
+    assert sorted(numbers(bat_here())) == sorted(wanted)
+    assert wanted.count("−1") == 1  # what cave says of equipment
+
+
+def test_way_of_bat_shows_each_number_from_its_vector_to_its_new_one():
+    x, (w_q, w_k, w_v) = vectors_of(), matrices()
+    query, key, value = x[0] @ w_q, x @ w_k, (x @ w_v)[:, [FEATURES.index(name) for name in SHOWN]]
+    products = key @ query
+    weights = attention_weights(query[None], key)[0]
+    parts = weights[:, None] * value
+    whole = [x[0], query, key.flatten(), products, products / 2, value.flatten()]
+    wanted = shown(*(tensor.tolist() for tensor in whole))
+    wanted += shown(*(t.tolist() for t in (weights, parts.flatten(), parts.sum(0))), digits=".2f")
+    assert sorted(numbers(way_of_bat())) == sorted(wanted)
 
 
 def test_every_word_asks_shows_each_number_of_the_example():
     found = numbers(every_word_asks())
     made = example()
-    whole = [f"{n:g}" for name in ("query", "key", "value") for row in made[name] for n in row]
-    parts = [f"{n:.2f}" for name in ("weights", "output") for row in made[name] for n in row]
-    wanted = [text.replace("-0.00", "0.00").replace("-", "−") for text in whole + parts]
+    wanted = shown(*(row for name in ("query", "key", "value") for row in made[name]))
+    wanted += shown(*(row for name in ("weights", "output") for row in made[name]), digits=".2f")
     assert sorted(found) == sorted(wanted)
 
 

@@ -85,6 +85,18 @@ def test_with_its_matrices_it_shows_the_numbers_of_the_example(stage):
     expect(page.get_by_label("Use W^Q, W^K and W^V")).to_be_hidden()
 
 
+def test_features_with_names_are_not_mixed_with_positions(stage):
+    known = {word: [float(n) for n in row] for word, row in BAT.items()}
+    page = stage.show(
+        SelfAttentionExplorer(known, "bat bites man", features=FEATURES, scaled=True),
+        query="?self_attention_explorer.positions=true",
+    )
+    expect(page.get_by_label("Add positions")).to_be_hidden()
+    assert_shown(page, "bat bites man", known, scaled=True)
+    page.get_by_role("radio", name="Random").check()
+    expect(page.get_by_label("Add positions")).to_be_checked()
+
+
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("positions", [False, True])
