@@ -237,14 +237,13 @@ def laboratories(record: dict[str, Any]) -> str:
 def laboratory_seeds(record: dict[str, Any]) -> str:
     rows = []
     for row in record["settings"]:
-        below = [
-            f"{seed}: {share(x)}"
-            for seed, x in zip(record["seeds"], row["accuracy"], strict=True)
-            if x < NEARLY_ALL
-        ]
-        good = len(row["accuracy"]) - len(below)
-        rows.append([row["name"], f"{good} of {len(row['accuracy'])}", ", ".join(below)])
-    return table(f"setting | above {share(NEARLY_ALL, 2)} | the others, by seed", rows)
+        reached = dict(zip(record["seeds"], row["accuracy"], strict=True))
+        below = [seed for seed, accuracy in reached.items() if accuracy < NEARLY_ALL]
+        seeds = "all" if len(below) == len(reached) else ", ".join(map(str, below))
+        good = f"{len(reached) - len(below)} of {len(reached)}"
+        rows.append([row["name"], good, seeds, span(reached[seed] for seed in below or reached)])
+    below = f"below {share(NEARLY_ALL, 2)}"
+    return table(f"setting | above {share(NEARLY_ALL, 2)} | seeds {below} | what these (else all) reach", rows)
 
 
 def letters_by_position() -> str:

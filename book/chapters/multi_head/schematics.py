@@ -93,7 +93,7 @@ def one_head_in_numbers() -> Schematic:
     key, score, weight, value = 124, 209, 270, 345
     small = partial(s.vector, cell=(24, 24), shape_side="")
     number = partial(s.vector, cell=(44, 24), shape_side="")
-    query = small(at=(key, 42), kind="query", values=QUERY, shape=("d_k",), name="query")
+    query = small(at=(key, 42), kind="query", values=QUERY, name="query")
     s.text("query of bites", at=(key, 16), kind="query")
     s.arrow(query, (score, 70), path="hv", kind="query")
     for x, name, kind in (
@@ -106,7 +106,7 @@ def one_head_in_numbers() -> Schematic:
     rows = zip(WORDS, KEYS, SCORES, BOTH, VALUES, (112, 152, 192), strict=True)
     for word, k, points, w, v, y in rows:
         s.token(word, at=(42, y), width=56)
-        k = small(at=(key, y), kind="key", values=k, shape=("d_k",), name=f"key of {word}")
+        k = small(at=(key, y), kind="key", values=k, name=f"key of {word}")
         points = number(at=(score, y), values=figures([points]), name=f"score of {word}")
         w = number(at=(weight, y), kind="query", values=figures([w]), shade=[w], name=f"w {word}")
         last = small(at=(value, y), kind="value", values=v, shape=("d_v",), name=f"value of {word}")
@@ -115,18 +115,18 @@ def one_head_in_numbers() -> Schematic:
         s.arrow(w, last, kind="query")
     s.text("first, second, third", at=(key, 218), kind="key", size=13)
     found = s.vector(
-        at=(value - 14, 254),
+        at=(value - 25, 254),
         kind="value",
         values=figures(BLEND),
         shade=BLEND,
-        cell=(44, 26),
+        cell=(50, 26),
         shape=("d_v",),
         shape_side="",
         name="found",
     )
     s.arrow((value, 207), (value, found.top[1] - 3), kind="value")
     s.text("sum of weight times value", at=(found.left[0] - 8, 254), kind="value", align="end")
-    for name, step in (("animal", -44), ("person", 0), ("action", 44)):
+    for name, step in (("animal", -50), ("person", 0), ("action", 50)):
         s.text(name, at=(found.x + step, 284), kind="value", size=13)
     return s
 
@@ -342,11 +342,10 @@ def items_exchanged() -> Schematic:
     given = set(giver)
     heights = [start + step * i for i in range(len(LIST))]
     finding = partial(s.vector, kind="value", cell=(18, 18))
-    found = []
     for i, (word, y) in enumerate(zip(LIST, heights, strict=True)):
         s.text(word, at=(left - 40, y), align="end", strong=i in given and word != ",")
-        found.append(finding(at=(left, y), shade=FOUND_FOR[i], name=f"found {i}"))
-    for i, y in enumerate(heights):
+        found = finding(at=(left, y), shade=FOUND_FOR[i], name=f"found {i}")
         gets = finding(at=(right, y), shade=FOUND_FOR[giver[i]], name=f"gets {i}")
-        s.arrow(found[giver[i]], gets, kind="plain" if giver[i] == i else "value")
+        begin, end = (found.right[0] + 3, heights[giver[i]]), (gets.left[0] - 3, y)
+        s.arrow(begin, end, kind="plain" if giver[i] == i else "value")
     return s

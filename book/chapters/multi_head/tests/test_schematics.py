@@ -100,10 +100,8 @@ def test_the_one_head_is_computed_from_its_query_keys_and_values():
     assert [round(one, 2) for one in scores[1].tolist()] == list(SCORES)
     assert [round(one, 2) for one in found.tolist()] == list(BLEND)
     drawing = one_head_in_numbers()
-    tensors = {"query": query, "found": found}
-    for word, key, value in zip(WORDS, place, x[:, :3], strict=True):
-        tensors |= {f"key of {word}": key, f"value of {word}": value}
-    assert_shapes(drawing, tensors, {"d_k": 3, "d_v": 3})
+    values = {f"value of {word}": one for word, one in zip(WORDS, x[:, :3], strict=True)}
+    assert_shapes(drawing, {"found": found, **values}, {"d_v": 3})
     drawn = [text for text in _texts(drawing.svg()) if re.fullmatch(r"\d\.\d\d", text)]
     assert drawn == [
         *(f"{one:.2f}" for pair in zip(SCORES, BOTH, strict=True) for one in pair),
