@@ -241,7 +241,7 @@ def laboratory_seeds(record: dict[str, Any]) -> str:
         below = [seed for seed, accuracy in reached.items() if accuracy < NEARLY_ALL]
         seeds = "all" if len(below) == len(reached) else ", ".join(map(str, below))
         good = f"{len(reached) - len(below)} of {len(reached)}"
-        rows.append([row["name"], good, seeds, span(reached[seed] for seed in below or reached)])
+        rows.append([row["name"], good, seeds, span([reached[seed] for seed in below or reached])])
     below = f"below {share(NEARLY_ALL, 2)}"
     return table(f"setting | above {share(NEARLY_ALL, 2)} | seeds {below} | what these (else all) reach", rows)
 
