@@ -3,8 +3,8 @@
     python benchmarks/laboratory_seeds.py [--seeds 0 1 2 ...]       (three minutes of one core)
 
 Each run trains in a fresh page of Chromium, as `laboratories.py` lets it, with the settings that
-the page of multi-head attention offers. It writes benchmarks/results/laboratory_seeds.json: for each
-setting the fraction of positions with both neighbours right, one for each seed.
+the page of multi-head attention offers. It writes benchmarks/results/laboratory_seeds.json: for
+each setting the fraction of positions with both neighbours right, one for each seed.
 """
 
 import base64

@@ -152,7 +152,9 @@ def head_counts(record: dict[str, Any]) -> str:
 
 @from_record
 def head_times(record: dict[str, Any]) -> str:
-    rows = [[name, *(f"{x:.2f}" for x in times.values())] for name, times in record["times"].items()]
+    rows = [
+        [name, *(f"{x:.2f}" for x in times.values())] for name, times in record["times"].items()
+    ]
     heads = [f"{n} heads" if n != "1" else "1 head" for n in next(iter(record["times"].values()))]
     return table("|".join(["torch's kernel", *heads]), rows)
 
@@ -243,7 +245,10 @@ def laboratory_seeds(record: dict[str, Any]) -> str:
         good = f"{len(reached) - len(below)} of {len(reached)}"
         rows.append([row["name"], good, seeds, span([reached[seed] for seed in below or reached])])
     below = f"below {share(NEARLY_ALL, 2)}"
-    return table(f"setting | above {share(NEARLY_ALL, 2)} | seeds {below} | what these (else all) reach", rows)
+    return table(
+        f"setting | above {share(NEARLY_ALL, 2)} | seeds {below} | what these (else all) reach",
+        rows,
+    )
 
 
 def letters_by_position() -> str:

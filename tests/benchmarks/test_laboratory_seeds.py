@@ -1,4 +1,4 @@
-"""What was recorded of one laboratory on twenty seeds: its settings, and the runs that were known."""
+"""What was recorded of one laboratory on twenty seeds: its settings, and the runs known before."""
 
 import pytest
 

@@ -185,7 +185,9 @@ def test_an_answer_between_two_looks_has_maps_of_its_own_step(stage):
     line = page.get_by_label("Your own ring of twelve digits")
     for step in range(1, 6):
         press(page, "One step")
-        wait(page, f"() => /Step {step} of/.test(document.querySelector('.lab-status').textContent)")
+        wait(
+            page, f"() => /Step {step} of/.test(document.querySelector('.lab-status').textContent)"
+        )
     slider = page.get_by_label("Look back through the run")
     expect(slider).to_have_attribute("aria-valuetext", re.compile("^run 1, step 4: "))  # no 5
     line.fill("0" * 12)

@@ -27,8 +27,11 @@ OUTPUT = (0.98, 0.01, 0.01, 0.98, 0.99, 0.99)
 # The first words of the sentence of the figure with the maps, and what a head finds for the words
 # of each item: much the same, since they look at the same separator.
 LIST = ("fifteen", "canadian", "dollars", ",", "twenty", "two", "argentine", "pesos")
-FOUND_FOR = ((0.9, 0.2, 0.5), (0.8, 0.3, 0.4), (0.9, 0.3, 0.5), (0.4, 0.4, 0.4))
-FOUND_FOR += ((0.1, 0.6, 1.0), (0.2, 0.6, 0.9), (0.1, 0.7, 0.9), (0.2, 0.5, 1.0))
+FOUND_FOR = (
+    *((0.9, 0.2, 0.5), (0.8, 0.3, 0.4), (0.9, 0.3, 0.5)),
+    (0.4, 0.4, 0.4),
+    *((0.1, 0.6, 1.0), (0.2, 0.6, 0.9), (0.1, 0.7, 0.9), (0.2, 0.5, 1.0)),
+)
 
 
 def figures(numbers: Sequence[float]) -> list[str]:

@@ -29,7 +29,7 @@ def test_separators_are_told_from_the_commas_of_a_date(source, items):
 
 
 def test_the_words_of_an_item_get_what_was_found_for_the_first_word_of_the_other():
-    source = "six days , two euros , and ten miles".split()
+    source = ["six", "days", ",", "two", "euros", ",", "and", "ten", "miles"]
     assert givers(source, 0, 2) == [7, 7, 2, 3, 4, 5, 6, 0, 0]
     assert givers(source, 1, 0) == [3, 3, 2, 0, 0, 5, 6, 7, 8]
 
