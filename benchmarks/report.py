@@ -18,6 +18,7 @@ from measure.records import read_results
 README = Path(__file__).with_name("README.md")
 MARKED = re.compile(r"(<!-- record: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 TABLES: dict[str, Callable[[], str]] = {}
+NEARLY_ALL = 0.95  # of the positions: a run that has learned its task
 
 
 def from_record(function: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -150,6 +151,15 @@ def head_counts(record: dict[str, Any]) -> str:
 
 
 @from_record
+def head_times(record: dict[str, Any]) -> str:
+    rows = [
+        [name, *(f"{x:.2f}" for x in times.values())] for name, times in record["times"].items()
+    ]
+    heads = [f"{n} heads" if n != "1" else "1 head" for n in next(iter(record["times"].values()))]
+    return table("|".join(["torch's kernel", *heads]), rows)
+
+
+@from_record
 def positions_seeds(record: dict[str, Any]) -> str:
     rows = []
     for name, seeds in record["models"].items():
@@ -223,6 +233,22 @@ def laboratories(record: dict[str, Any]) -> str:
             [row["task"], row["name"], span(accuracy), span(loss, 2), f"{max(seconds):.1f}"]
         )
     return table("laboratory | setting | accuracy | loss | s", rows)
+
+
+@from_record
+def laboratory_seeds(record: dict[str, Any]) -> str:
+    rows = []
+    for row in record["settings"]:
+        reached = dict(zip(record["seeds"], row["accuracy"], strict=True))
+        below = [seed for seed, accuracy in reached.items() if accuracy < NEARLY_ALL]
+        seeds = "all" if len(below) == len(reached) else ", ".join(map(str, below))
+        good = f"{len(reached) - len(below)} of {len(reached)}"
+        rows.append([row["name"], good, seeds, span([reached[seed] for seed in below or reached])])
+    below = f"below {share(NEARLY_ALL, 2)}"
+    return table(
+        f"setting | above {share(NEARLY_ALL, 2)} | seeds {below} | what these (else all) reach",
+        rows,
+    )
 
 
 def letters_by_position() -> str:

@@ -130,10 +130,9 @@ function build(w) {
       engine = found;
       const { seed, ...settings } = mine.settings;
       send("start", { id: mine.id, task, settings, seed, wasm: found.wasm,
+        text: line.value.trim(), // with or without Ask
         paused: mine.state !== "loading" });
       if (paused) send("step");
-      asked = line.value.trim(); // with or without Ask
-      if (asked) send("ask", { text: asked, step: 0 });
     } catch (error) {
       fail(error.message);
     }
@@ -148,12 +147,18 @@ function build(w) {
       run.losses.push(...losses);
       Object.assign(run, { ms, step: step ?? run.step });
     },
-    probe({ type, id, ...probe }) { run.probes.push(probe); },
-    answer({ type, id, maps: own, ...found }) {
+    probe({ type, id, ...probe }) {
+      const last = run.probes.at(-1);
+      if (last?.step === probe.step) {
+        run.probes.pop();
+        if (!probe.own) probe = { ...probe, maps: last.maps, own: last.own };
+      }
+      run.probes.push(probe);
+    },
+    answer({ type, id, ...found }) {
       const last = run.answers.at(-1);
       if (last && last.text === found.text && last.step === found.step) run.answers.pop();
       run.answers.push(found);
-      if (own && run.probes.length) run.probes.push({ ...run.probes.pop(), maps: own, own: true });
     },
     done() {
       run.state = "done";
@@ -265,17 +270,19 @@ function build(w) {
     scrubber);
 
   // The reader's own input: it is answered now, and after every hundred steps
-  let asked = about.asks[2] ?? "";
   const note = h("p", { class: "bw-note", id: ui.freshId(), text: about.asks[1] });
   const line = h("input", { type: "text", class: "bw-input", id: ui.freshId(), maxlength: 80,
     autocomplete: "off", autocapitalize: "none", spellcheck: "false", enterkeyhint: "go",
-    "aria-describedby": note.id, value: asked,
+    "aria-describedby": note.id, value: about.asks[2] ?? "",
     keydown(event) { if (event.key === "Enter" && !event.isComposing) ask(); } });
   const answers = h("ol", { class: "lab-answers", "aria-label": "Answers, the latest first" });
   function ask() {
-    asked = line.value.trim();
+    const text = line.value.trim();
     if (run) run.answers = [];
-    if (asked && engine) send("ask", { text: asked, step: run.step });
+    if (text && engine) {
+      [shown, at] = [run, null]; // the newest model answers, so its maps are shown
+      send("ask", { text });
+    }
     update();
   }
   const own = about.asks.length > 0 && h("div", { class: "lab-own" },
@@ -457,7 +464,7 @@ function build(w) {
   document.addEventListener("visibilitychange", seen);
   w.onReset(() => {
     forget();
-    line.value = asked = about.asks[2] ?? "";
+    line.value = about.asks[2] ?? "";
     rebuild();
   });
   w.onClose(() => {

@@ -75,8 +75,7 @@ export function makeRun({ engine, task, settings, seed }) {
   /** The model's answer to a reader's text: {input, output, right} or {error}. */
   function ask(text) {
     if (!work.ask) return { error: "This laboratory takes no text." };
-    const found = work.ask(model.read, String(text));
-    return found.error ? found : { ...found, ...maps(String(text)) };
+    return work.ask(model.read, String(text));
   }
 
   /** What another program needs to repeat the run: initial parameters and batches among it. */

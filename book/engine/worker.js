@@ -23,10 +23,13 @@ function report(step) {
   losses = [];
 }
 
+/** Probes the model as it is now; returns after which step that is. */
 function probe() {
   const begun = performance.now();
-  post("probe", run.probe(text));
+  const found = run.probe(text);
+  post("probe", found);
   probing += performance.now() - begun;
+  return found.step;
 }
 
 function answer(step) {
@@ -80,14 +83,14 @@ async function fastest(wasm) {
 }
 
 const heard = {
-  async start({ id: number, task, settings, seed, wasm, paused }) {
-    id = number;
+  async start({ id: number, task, settings, seed, wasm, text: asked, paused }) {
+    [id, text] = [number, asked];
     try {
       const engine = await fastest(wasm);
       run = trainer.makeRun({ engine, task, settings, seed });
       probes = probeSteps(run.steps);
       post("ready", { path: engine.path, parameters: run.parameters, steps: run.steps });
-      probe();
+      answer(probe());
       if (!paused) go();
     } catch (error) {
       post("failed", { name: error.name, message: error.message, step: null });
@@ -96,9 +99,9 @@ const heard = {
   pause() { going = false; },
   go,
   step() { if (!going && !run.done) advance(); },
-  ask({ text: asked, step }) {
+  ask({ text: asked }) {
     text = asked;
-    answer(step);
+    answer(probe()); // the maps of the text are those of the step that answers it
   },
   record({ steps }) {
     const { design, options, parameters, batch } = run.record();

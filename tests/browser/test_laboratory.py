@@ -155,6 +155,49 @@ def test_maps_follow_the_readers_own_input(stage):
 
 
 @pytest.mark.slow
+def test_an_answer_and_its_maps_are_of_the_same_step(stage):
+    """Asked while an earlier step, or an earlier run, is looked at: both show the newest model."""
+    page = stage.show(Laboratory("order", n_layers=1, n_heads=1))
+    trained(page)
+    trained(page)
+    slider = page.get_by_label("Look back through the run")
+    line = page.get_by_label("Your own sentence of three words")
+    rows = page.locator(".lab-runs > li")
+    for words, look_away in (
+        ("goat sees goat", lambda: slider.press("Home")),
+        ("cow follows cow", lambda: rows.first.get_by_role("button", name="Show run 1").click()),
+    ):
+        look_away()
+        drawn(page)
+        line.fill(words)
+        press(page, "Ask")
+        expect(page.locator(".lab-after")).to_have_text("run 2, step 150")
+        expect(slider).to_have_attribute("aria-valuetext", re.compile("^run 2, step 150: "))
+        expect(rows.nth(1)).to_have_class(re.compile("lab-shown"))
+        drawn(page)
+        heads = page.locator(".lab-maps thead th")
+        expect(heads.last).to_have_text(words.split()[-1])
+        assert heads.all_inner_texts()[-3:] == words.split()
+
+
+@pytest.mark.slow
+def test_an_answer_between_two_looks_has_maps_of_its_own_step(stage):
+    page = stage.show(Laboratory("neighbours", n_heads=8, d_model=64, d_k=32))
+    line = page.get_by_label("Your own ring of twelve digits")
+    for step in range(1, 6):
+        press(page, "One step")
+        wait(
+            page, f"() => /Step {step} of/.test(document.querySelector('.lab-status').textContent)"
+        )
+    slider = page.get_by_label("Look back through the run")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("^run 1, step 4: "))  # no 5
+    line.fill("0" * 12)
+    press(page, "Ask")
+    expect(page.locator(".lab-after")).to_have_text("run 1, step 5")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("^run 1, step 5: "))
+
+
+@pytest.mark.slow
 def test_pause_one_step_go_on_and_stop(stage):
     page = stage.show(Laboratory("neighbours", n_heads=8, d_model=64, d_k=32))
     buttons = {name: page.get_by_role("button", name=name, exact=True) for name in

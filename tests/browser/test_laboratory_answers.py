@@ -36,7 +36,7 @@ TRAIN = """const run = await start(task, settings, seed);
   }
   return { told, probe: run.probe(), loss: losses.slice(-20).reduce((a, b) => a + b) / 20,
     answers: asked.map((text) => run.ask(text).output),
-    looks: asked.map((text) => run.ask(text).maps?.at(-1)) };"""
+    looks: asked.map((text) => run.probe(text).maps?.at(-1)) };"""
 SENTENCES = ["man bites dog", "dog bites man", "dog bites dog"]
 
 

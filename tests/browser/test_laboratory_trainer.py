@@ -64,7 +64,7 @@ TEXTS = {
 def test_maps_are_of_the_readers_own_text_where_it_fits(page, task):
     text, labels = TEXTS.get(task, ("anything", None))
     body = """const run = await start(task, settings);
-      return [run.probe(text), run.probe("%"), run.probe(), run.ask(text)];"""
+      return [run.probe(text), run.probe("%"), run.probe()];"""
     own, unfit, plain, answer = page.run(body, task=task, settings=SMALL[task], text=text)
     assert (unfit["own"], plain["own"]) == (False, False)
     assert unfit["maps"] == plain["maps"]
@@ -73,7 +73,6 @@ def test_maps_are_of_the_readers_own_text_where_it_fits(page, task):
         assert own["maps"] == plain["maps"]
         assert list(answer) == ["error"]
         return
-    assert answer["maps"] == own["maps"]
     first = own["maps"][0]
     assert first["columns"][: len(labels)] == labels
     assert len(first["data"]) == first["heads"] * len(first["rows"]) * len(first["columns"])

@@ -41,6 +41,20 @@ def french_items(tokens: Sequence[str]) -> list[str]:
     return text.split(" et ")
 
 
+def givers(tokens: Sequence[str], one: int, other: int) -> list[int]:
+    """For each token of a source the position whose finding it gets when two items are exchanged.
+
+    The words of an item get what was found for the first word of the other; all else keeps its own.
+    """
+    items = items_of(tokens)
+    first = {item: items.index(item) for item in (one, other)}
+    partner = {one: other, other: one}
+    return [
+        i if item is None or item not in partner else first[partner[item]]
+        for i, item in enumerate(items)
+    ]
+
+
 @contextmanager
 def exchanged(
     model: Transformer, head: str, pairs: Sequence[Pair], one: int, other: int
@@ -58,11 +72,7 @@ def exchanged(
     longest = max(len(pair.source) for pair in pairs) + 1  # <eos>
     rows = torch.arange(longest).repeat(len(pairs), 1)  # whose output each position gets
     for row, pair in zip(rows, pairs, strict=True):
-        items = items_of(pair.source)
-        first = {item: items.index(item) for item in (one, other)}
-        for i, item in enumerate(items):
-            if item in (one, other):
-                row[i] = first[other if item == one else one]
+        row[: len(pair.source)] = torch.tensor(givers(pair.source, one, other))
 
     def replace(_: nn.Module, args: tuple[Tensor]) -> tuple[Tensor]:
         outputs = args[0].unflatten(-1, (model.config.n_heads, -1)).clone()

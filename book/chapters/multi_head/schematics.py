@@ -1,14 +1,21 @@
-"""The schematics of the chapter: the example, the layer, the split, one head off."""
+"""The schematics of the chapter: the example, the layer, the split, one head off or misled."""
 
 from collections.abc import Sequence
 from functools import partial
 
+from chapters.multi_head.items import givers
 from drawing.attention import projections_of_head
 from drawing.schematic import Schematic
 
-# The example: the weights of *bites* on the three words, what the heads find there, and W^O, whose
-# columns are: an animal bites, a person bites, an animal is bitten, a person is bitten, an animal
-# is there, a person is there. The tests compute all of it.
+# The example. One head: the query of *bites*, the keys of the three words, first, second, third,
+# their values, animal, person, action, the scores, and what is found. Then the weights of *bites*,
+# of one head and of two, what the two find, and W^O, whose columns are: an animal bites, a person
+# bites, an animal is bitten, a person is bitten, an animal is there, a person is there. The tests
+# compute all of it.
+WORDS = ("bat", "bites", "man")
+QUERY, KEYS = (8, 0, 8), ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+VALUES = ((1, 0, 0), (0, 0, 1), (0, 1, 0))
+SCORES, BLEND = (4.62, 0.00, 4.62), (0.50, 0.50, 0.00)
 BOTH, LEFT, RIGHT = (0.50, 0.00, 0.50), (0.98, 0.01, 0.01), (0.01, 0.01, 0.98)
 FOUND = ((0.98, 0.01, 0.01), (0.01, 0.98, 0.01))  # animal, person, action, of each head
 W_O = (
@@ -16,6 +23,15 @@ W_O = (
     ((0, 0, 1, 0, 1, 0), (0, 0, 0, 1, 0, 1), (0, 0, 0, 0, 0, 0)),
 )
 OUTPUT = (0.98, 0.01, 0.01, 0.98, 0.99, 0.99)
+
+# The first words of the sentence of the figure with the maps, and what a head finds for the words
+# of each item: much the same, since they look at the same separator.
+LIST = ("fifteen", "canadian", "dollars", ",", "twenty", "two", "argentine", "pesos")
+FOUND_FOR = (
+    *((0.9, 0.2, 0.5), (0.8, 0.3, 0.4), (0.9, 0.3, 0.5)),
+    (0.4, 0.4, 0.4),
+    *((0.1, 0.6, 1.0), (0.2, 0.6, 0.9), (0.1, 0.7, 0.9), (0.2, 0.5, 1.0)),
+)
 
 
 def figures(numbers: Sequence[float]) -> list[str]:
@@ -63,6 +79,58 @@ def one_look_or_two() -> Schematic:
         s.arrow((x, left.y + 16), (x, pair.y - 17), "head 1", kind="value", side="right")
         x = middle + 37.5
         s.arrow((x, right.y - 16), (x, pair.y + 17), "head 2", kind="value", side="left")
+    return s
+
+
+def one_head_in_numbers() -> Schematic:
+    """One head of *bites*, from its query and the keys to the blend that it finds."""
+    s = Schematic(
+        400,
+        306,
+        alt="A table with a row for each word that bites looks at. The query of bites, 8 0 8, is "
+        "compared with the keys: 1 0 0 of bat, 0 1 0 of bites itself, 0 0 1 of man. The scores are "
+        "4.62, 0.00 and 4.62, and the softmax makes the weights 0.50, 0.00 and 0.50 of them. Each "
+        "weight multiplies the value in its row: animal of bat, action of bites, person of man. "
+        "Their sum is the new vector: animal 0.50, person 0.50, action 0.00.",
+    )
+    key, score, weight, value = 124, 209, 270, 345
+    small = partial(s.vector, cell=(24, 24), shape_side="")
+    number = partial(s.vector, cell=(44, 24), shape_side="")
+    query = small(at=(key, 42), kind="query", values=QUERY, name="query")
+    s.text("query of bites", at=(key, 16), kind="query")
+    s.arrow(query, (score, 70), path="hv", kind="query")
+    for x, name, kind in (
+        (key, "key", "key"),
+        (score, "score", "plain"),
+        (weight, "weight", "query"),
+        (value, "value", "value"),
+    ):
+        s.text(name, at=(x, 82), kind=kind)
+    rows = zip(WORDS, KEYS, SCORES, BOTH, VALUES, (112, 152, 192), strict=True)
+    for word, k, points, w, v, y in rows:
+        s.token(word, at=(42, y), width=56)
+        k = small(at=(key, y), kind="key", values=k, name=f"key of {word}")
+        points = number(at=(score, y), values=figures([points]), name=f"score of {word}")
+        w = number(at=(weight, y), kind="query", values=figures([w]), shade=[w], name=f"w {word}")
+        last = small(at=(value, y), kind="value", values=v, shape=("d_v",), name=f"value of {word}")
+        s.arrow(k, points, kind="key")
+        s.arrow(points, w)
+        s.arrow(w, last, kind="query")
+    s.text("first, second, third", at=(key, 218), kind="key", size=13)
+    found = s.vector(
+        at=(value - 25, 254),
+        kind="value",
+        values=figures(BLEND),
+        shade=BLEND,
+        cell=(50, 26),
+        shape=("d_v",),
+        shape_side="",
+        name="found",
+    )
+    s.arrow((value, 207), (value, found.top[1] - 3), kind="value")
+    s.text("sum of weight times value", at=(found.left[0] - 8, 254), kind="value", align="end")
+    for name, step in (("animal", -50), ("person", 0), ("action", 50)):
+        s.text(name, at=(found.x + step, 284), kind="value", size=13)
     return s
 
 
@@ -257,4 +325,30 @@ def one_head_off() -> Schematic:
         s.arrow(w, total, path="vh" if i in (0, 3) else "")
     out = s.vector("output", at=(200, 272), cells=6, side="right", shape=("d_{model}",))
     s.arrow(total, out)
+    return s
+
+
+def items_exchanged() -> Schematic:
+    """Which words get whose finding of a head when two items are exchanged in it."""
+    s = Schematic(
+        400,
+        296,
+        alt="Eight words stand below one another: fifteen canadian dollars, a comma, twenty two "
+        "argentine pesos. Beside each stands what head 3 has found for it, and on the right what "
+        "it gets instead. Arrows lead from the finding of fifteen to the four words of item 2, and "
+        "from the finding of twenty to the three words of item 1. The comma keeps its own.",
+    )
+    left, right, start, step = 158, 330, 62, 31
+    s.text("head 3\nfound", at=(left, 22), kind="value")
+    s.text("the word\ngets", at=(right, 22), kind="value")
+    giver = givers(LIST, 0, 1)
+    given = set(giver)
+    heights = [start + step * i for i in range(len(LIST))]
+    finding = partial(s.vector, kind="value", cell=(18, 18))
+    for i, (word, y) in enumerate(zip(LIST, heights, strict=True)):
+        s.text(word, at=(left - 40, y), align="end", strong=i in given and word != ",")
+        found = finding(at=(left, y), shade=FOUND_FOR[i], name=f"found {i}")
+        gets = finding(at=(right, y), shade=FOUND_FOR[giver[i]], name=f"gets {i}")
+        begin, end = (found.right[0] + 3, heights[giver[i]]), (gets.left[0] - 3, y)
+        s.arrow(begin, end, kind="plain" if giver[i] == i else "value")
     return s

@@ -5,7 +5,7 @@ import torch
 
 from chapters.multi_head.ablation import head_outputs
 from chapters.multi_head.experiments import item_order
-from chapters.multi_head.items import count_items, exchanged, french_items, items_of
+from chapters.multi_head.items import count_items, exchanged, french_items, givers, items_of
 from lib.data import Pair, make_batch
 from lib.decoding import translate
 from measure.records import read_results
@@ -26,6 +26,12 @@ from train.checkpoints import load_published
 def test_separators_are_told_from_the_commas_of_a_date(source, items):
     found = items_of(source.split())
     assert "".join("-" if item is None else str(item) for item in found) == items
+
+
+def test_the_words_of_an_item_get_what_was_found_for_the_first_word_of_the_other():
+    source = ["six", "days", ",", "two", "euros", ",", "and", "ten", "miles"]
+    assert givers(source, 0, 2) == [7, 7, 2, 3, 4, 5, 6, 0, 0]
+    assert givers(source, 1, 0) == [3, 3, 2, 0, 0, 5, 6, 7, 8]
 
 
 def test_the_items_of_a_translation_are_as_many_as_those_of_its_source():

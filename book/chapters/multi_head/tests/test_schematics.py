@@ -4,20 +4,31 @@ import re
 
 import torch
 
+from chapters.multi_head.items import givers
 from chapters.multi_head.schematics import (
+    BLEND,
     BOTH,
     FOUND,
+    KEYS,
     LEFT,
+    LIST,
     OUTPUT,
+    QUERY,
     RIGHT,
+    SCORES,
+    VALUES,
     W_O,
+    WORDS,
     findings_and_output,
     heads_side_by_side,
+    items_exchanged,
     numbered_split,
+    one_head_in_numbers,
     one_head_off,
     one_look_or_two,
 )
 from lib.attention import MultiHeadAttention
+from tasks.translation import translation_pairs
 from tests.helpers import assert_shapes, normal
 
 SIZES = {"time": 3, "d_{model}": 13, "d_k": 5, "d_v": 7, "h": 2}
@@ -77,6 +88,33 @@ def test_the_numbers_of_the_example_are_those_of_attention():
         assert [round(one, 2) for one in computed.tolist()] == list(drawn)
     w_o = torch.tensor(W_O, dtype=torch.float32).flatten(0, 1)
     assert [round(one, 2) for one in (torch.cat(found) @ w_o).tolist()] == list(OUTPUT)
+
+
+def test_the_one_head_is_computed_from_its_query_keys_and_values():
+    x, asks = example()
+    place = x[:, 3:]
+    query, scores = (place @ sum(asks))[1], place @ sum(asks) @ place.T / 3**0.5
+    found = row_of_bites(x, sum(asks)) @ x[:, :3]
+    assert query.tolist() == list(QUERY)
+    assert (place.tolist(), x[:, :3].tolist()) == ([*map(list, KEYS)], [*map(list, VALUES)])
+    assert [round(one, 2) for one in scores[1].tolist()] == list(SCORES)
+    assert [round(one, 2) for one in found.tolist()] == list(BLEND)
+    drawing = one_head_in_numbers()
+    values = {f"value of {word}": one for word, one in zip(WORDS, x[:, :3], strict=True)}
+    assert_shapes(drawing, {"found": found, **values}, {"d_v": 3})
+    drawn = [text for text in _texts(drawing.svg()) if re.fullmatch(r"\d\.\d\d", text)]
+    assert drawn == [
+        *(f"{one:.2f}" for pair in zip(SCORES, BOTH, strict=True) for one in pair),
+        *(f"{one:.2f}" for one in BLEND),
+    ]
+
+
+def test_the_exchange_is_drawn_for_the_words_of_the_sentence():
+    sentence = translation_pairs()[1][26].source
+    assert sentence[: len(LIST)] == LIST
+    drawing = items_exchanged()
+    assert [text for text in _texts(drawing.svg()) if text in LIST] == list(LIST)
+    assert givers(LIST, 0, 1) == [4, 4, 4, 3, 0, 0, 0, 0] == givers(sentence, 0, 1)[: len(LIST)]
 
 
 def test_the_two_sentences_differ_only_in_what_two_heads_find():

@@ -1,0 +1,53 @@
+"""The laboratory of two neighbours on twenty seeds: how often one, two and four heads name both.
+
+    python benchmarks/laboratory_seeds.py [--seeds 0 1 2 ...]       (three minutes of one core)
+
+Each run trains in a fresh page of Chromium, as `laboratories.py` lets it, with the settings that
+the page of multi-head attention offers. It writes benchmarks/results/laboratory_seeds.json: for
+each setting the fraction of positions with both neighbours right, one for each seed.
+"""
+
+import base64
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
+
+from playwright.sync_api import sync_playwright
+
+from benchmarks.laboratories import ACCURACY, BY_TITLE, run, started
+from engine.text import kernels
+from measure.experiments import Run, command_line, grid
+from scripts import chromium
+from tests.browser.fixtures import FLAGS
+
+SETTINGS = ("neighbours, 1 head", "neighbours, 2 heads", "neighbours, 4 heads")
+
+
+def record(runs: list[Run], browser: str) -> dict[str, Any]:
+    """For each setting its accuracies, in the order of the seeds."""
+    rows = []
+    for title in SETTINGS:
+        setting = BY_TITLE[title]
+        reached = [one[ACCURACY] for one in runs if one["setting"] == title]
+        row = {"task": setting.task, "name": setting.name, "settings": started(setting)}
+        rows.append({**row, ACCURACY: reached})
+    seeds = list(dict.fromkeys(one["seed"] for one in runs))
+    return {"seeds": seeds, "browser": browser, "settings": rows}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    given = command_line(__file__, __doc__, {"setting": SETTINGS, "seed": range(20)}, arguments)
+    wasm = base64.b64encode(kernels()).decode()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
+        of_seeds = partial(run, browser=browser, wasm=wasm)
+        grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
