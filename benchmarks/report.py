@@ -8,6 +8,7 @@ import re
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,8 @@ def bottleneck(record: dict[str, Any]) -> str:
         ("last state only", 128, 1250, 6e-3),
         ("last state only", 256, 1250, 2e-3),
         ("last state only", 256, 2500, 2e-3),
+        ("without gates", 128, 1250, 2e-3),
+        ("without gates", 256, 1250, 2e-3),
         ("attention", 128, 600, 2e-3),
     ]
     runs = {
@@ -92,6 +95,19 @@ def bottleneck(record: dict[str, Any]) -> str:
         rows.append([f"{model}, {d_hidden}", f"{step}, {lr:g}", *items, exact])
     header = "model | steps, rate | alone | of 2 | of 3 | of 4 | of 6 | 11 tokens and more, exact"
     return table(header, rows)
+
+
+@from_record
+def contexts(record: dict[str, Any]) -> str:
+    edges = [edge for edge in record["settings"]["edges"] if edge <= 35]  # training ends at 33
+    models = list(dict.fromkeys(run["model"] for run in record["runs"]))
+    rows = []
+    for model in models:
+        last = [run["checkpoints"][-1] for run in record["runs"] if run["model"] == model]
+        columns = zip(*(one["exact"][: len(edges) - 1] for one in last), strict=True)
+        rows.append([model, *(span(seeds) for seeds in columns), span([x["long"] for x in last])])
+    lengths = [f"{low + (low > 1)} to {high}" for low, high in pairwise(edges)]
+    return table("|".join(["what the decoder reads", *lengths, "11 and more"]), rows)
 
 
 @from_record

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from drawing.schematic import Part, Schematic
 
-LOOKING = (0.1, 0.0, 0.1, 0.8)  # invented weights, when il is written
+LOOKING = (0.1, 0.0, 0.1, 0.7, 0.1)  # invented weights, when il is written
 INVENTED = ((0.7, 0.2, 0.1), (0.1, 0.3, 0.6), (0.1, 0.8, 0.1))  # weights of a map
 
 
@@ -13,38 +13,48 @@ def looking_back() -> Schematic:
     """The idea, with the running example: before il, the decoder mostly reads the state at ago."""
     s = Schematic(
         400,
-        322,
-        alt="Above the states of the encoder stand the words eighty seven seconds ago. A query "
-        "goes from the decoder to attention, which gives the states the weights 0.1, 0, 0.1 and "
-        "0.8; the line from the state at ago is thick. Their weighted mean, one vector c, goes to "
+        394,
+        alt="Above the states of the encoder stand the words eighty seven seconds ago and the end "
+        "mark. All states, and a query that comes from the decoder, go into a box that scores each "
+        "state. The scores become the weights 0.1, 0, 0.1, 0.7 and 0.1; the line at ago is thick. "
+        "With these weights the weighted mean of the states is taken: one vector c, which goes to "
         "the decoder, which writes il.",
     )
-    columns = (118, 202, 286, 364)
-    words = ("eighty", "seven", "seconds", "ago")
-    mean = s.layer("weighted mean of the states", at=(241, 192), width=306, height=34)
+    columns = (102, 167, 238, 303, 360)
+    words = zip(("eighty", "seven", "seconds", "ago", "<eos>"), (58, 54, 70, 42, 54), strict=True)
+    score = s.layer("score: how useful is it now?", at=(229, 160), width=298, height=34)
+    mean = s.layer("weighted mean of the states", at=(229, 254), width=298, height=34)
+    past, down = 118, 395  # the states also go past the scores, to the mean
     states = []
-    for x, word, weight in zip(columns, words, LOOKING, strict=True):
-        token = s.token(word, at=(x, 24), kind="source")
-        state = s.vector(at=(x, 88), kind="key", cells=4, upright=True, name=f"h {word}")
+    for x, (word, width), weight in zip(columns, words, LOOKING, strict=True):
+        strongest = weight == max(LOOKING)
+        token = s.token(word, at=(x, 24), kind="source", width=width)
+        state = s.vector(at=(x, 82), kind="key", cells=3, upright=True, name=f"h {word}")
         s.arrow(token, state, kind="source")
-        if weight == max(LOOKING):
-            s.stream(state, (x, mean.top[1] - 8), kind="key")
-        s.arrow(state, (x, mean.top[1]), kind="key")
-        s.text(f"{weight:.1f}", at=(x - 22, 148), kind="key", strong=weight == max(LOOKING))
+        s.arrow(state, (x, score.top[1]), kind="key")
+        s.point("", at=(x, past), kind="key")
+        if strongest:
+            s.stream((x, score.bottom[1]), (x, mean.top[1] - 8))
+        s.arrow((x, score.bottom[1]), (x, mean.top[1]))
+        s.text(f"{weight:.1f}", at=(x + (23 if strongest else 18), 208), strong=strongest)
         states.append(state)
     for one, other in pairwise(states):
         s.arrow(one, other)
-    s.text("states", at=(8, 88), align="start", kind="key", strong=True)
-    s.text("weights", at=(8, 148), align="start", kind="key", strong=True)
+    s.arrow(
+        (columns[0], past), mean.right, through=[(down, past), (down, mean.y)], kind="key", gap=0
+    )
+    s.text("states", at=(8, 82), align="start", kind="key", strong=True)
+    s.text("weights", at=(24, 208), align="start", strong=True)
     context = s.vector(
-        "$c$", at=(241, 242), kind="key", cells=4, shape=("d_{key}",), shape_side="right"
+        "$c$", at=(229, 304), kind="key", cells=4, shape=("d_{key}",), shape_side="right"
     )
     s.arrow(mean, context, kind="key")
-    decoder = s.layer("decoder", at=(241, 294), width=90, height=34)
+    decoder = s.layer("decoder", at=(229, 362), width=90, height=34)
     s.arrow(context, decoder, kind="key")
-    around = [(44, decoder.y), (44, mean.y)]
-    s.arrow(decoder.left, mean.left, "query", kind="query", through=around)
-    s.arrow(decoder, s.token("il", at=(356, 294), kind="target"), kind="target")
+    around = [(14, decoder.y), (14, 230), (14, score.y)]
+    s.arrow(decoder.left, score.left, kind="query", through=around)
+    s.text("query: its state", at=(28, 346), align="start", kind="query", strong=True)
+    s.arrow(decoder, s.token("il", at=(352, 362), kind="target"), kind="target")
     return s
 
 
@@ -120,6 +130,53 @@ def how_to_read_a_map() -> Schematic:
         s.token(f"$x_{i + 1}$", at=(left + 30 + 60 * i, 56), kind="source")
         s.token(f"$y_{i + 1}$", at=(left - 26, top + 22 + 44 * i), kind="target")
         s.text("sum 1", at=(left + 192, top + 22 + 44 * i), align="start")
+    return s
+
+
+def exchange() -> Schematic:
+    """The experiment: one state of the other sentence among those that the decoder gets."""
+    s = Schematic(
+        400,
+        320,
+        alt="Above, the sentence with colombian and its states; below, the sentence with mexican "
+        "and its states. Between them stand the states that the decoder gets. All are from the "
+        "sentence above, but the one at pesos comes from the sentence below. What the decoder "
+        "writes is left open.",
+    )
+    columns = (40, 124, 212, 280)
+    swap = columns[2]
+
+    def sentence(words: tuple[str, ...], tokens: int, states: int, kind: str) -> list[Part]:
+        """The states of a sentence at the height `states`, each of its word."""
+        found = []
+        for x, word in zip(columns, words, strict=True):
+            token = s.token(word, at=(x, tokens), kind="source", name=f"{word} {tokens}")
+            lit = "lit" if kind == "soft" and x == swap else kind
+            found.append(
+                s.vector(at=(x, states), kind=lit, cells=3, cell=(13, 15), name=f"{x} {states}")
+            )
+            s.arrow(token, found[-1], kind="source")
+        for one, other in pairwise(found):
+            s.arrow(one, other, kind=kind)
+        return found
+
+    s.text("the sentence", at=(8, 16), align="start", strong=True)
+    own = sentence(("seven", "colombian", "pesos", "<eos>"), 46, 98, "key")
+    s.text("the same with another word", at=(8, 306), align="start", strong=True)
+    others = sentence(("seven", "mexican", "pesos", "<eos>"), 274, 222, "soft")
+    given = []
+    for x, mine, theirs in zip(columns, own, others, strict=True):
+        exchanged = x == swap
+        key = s.vector(
+            at=(x, 160), kind="lit" if exchanged else "key", cells=3, cell=(13, 15), name=f"key {x}"
+        )
+        source = theirs if exchanged else mine
+        s.arrow(source, key, kind="query" if exchanged else "key")
+        given.append(key)
+    frame = s.group(given, pad=8)
+    decoder = s.layer("attention,\ndecoder", at=(358, 160), width=80)
+    s.arrow(frame, decoder, kind="key")
+    s.arrow(decoder, s.token("?", at=(358, 222), kind="target"), kind="target")
     return s
 
 

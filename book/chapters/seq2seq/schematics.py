@@ -45,49 +45,57 @@ def words() -> Schematic:
 
 
 def overview() -> Schematic:
-    """The whole way of a sentence: states, one vector, another sentence; c carries its shape."""
+    """The whole way of a sentence: states, one vector, states, a sentence; c carries its shape."""
     s = Schematic(
         400,
-        300,
+        352,
         alt="Four English words, eighty seven seconds ago, stand above the four states of the "
-        "encoder. Each state is made from the one before it and the word above it. From the last "
-        "one, an arrow leads to one vector, c. The decoder reads it and writes seven French words, "
-        "il y a quatre vingt sept secondes.",
+        "encoder, in steps 1 to 4. Each state is made from the one before it and the word above "
+        "it. From the last one, an arrow leads to one vector, c. From c an arrow leads to the "
+        "first of seven states of the decoder; each is made from the one before it. Below them "
+        "stand the seven French words that they write, in steps 5 to 11: il y a quatre vingt sept "
+        "secondes.",
     )
     english = s.row(
-        s.token, ("eighty", "seven", "seconds", "ago"), at=(232, 26), step=86, kind="source"
+        s.token, ("eighty", "seven", "seconds", "ago"), at=(232, 42), step=86, kind="source"
     )
-    s.text("encoder:\none state\nper word", at=(8, 84), align="start", strong=True)
+    s.text("step", at=(8, 14), align="start", kind="soft")
+    s.text("encoder:\none state\nper word", at=(8, 100), align="start", strong=True)
     states = [
-        s.vector(at=(word.x, 88), kind="source", cells=4, upright=True, name=f"h{i}")
+        s.vector(at=(word.x, 104), kind="source", cells=4, upright=True, name=f"h{i}")
         for i, word in enumerate(english, start=1)
     ]
-    for word, state in zip(english, states, strict=True):
+    for step, (word, state) in enumerate(zip(english, states, strict=True), start=1):
+        s.text(str(step), at=(word.x, 14), kind="soft")
         s.arrow(word, state, kind="source")
     for one, other in pairwise(states):
         s.arrow(one, other)
     c = s.vector(
         "$c$",
-        at=(224, 162),
+        at=(224, 172),
         kind="source",
         cells=4,
         side="left",
         shape=("d_{hidden}",),
         shape_side="right",
     )
-    s.text("one vector", at=(8, 162), align="start", strong=True)
-    down = [(states[-1].x, 134), (c.x, 134)]
+    s.text("one vector", at=(8, 172), align="start", strong=True)
+    down = [(states[-1].x, 150), (c.x, 150)]
     s.arrow(states[-1].bottom, c.top, through=down, kind="source")
-    s.text("decoder: writes", at=(8, 214), align="start", strong=True)
-    writer = s.layer("word by word", at=(224, 214), width=130, height=32)
-    s.arrow(c, writer, kind="source")
-    french = [
-        s.token(word, at=(x, 276), width=width, kind="target") for x, width, word in french_words()
-    ]
-    for word in french:
-        s.arrow((word.x, 240), word, kind="target")
-    s.line([(french[0].x, 240), (french[-1].x, 240)], kind="target")
-    s.line([writer.bottom, (writer.x, 240)], kind="target")
+    s.text("decoder: one state per word", at=(392, 206), align="end", strong=True)
+    written = []
+    for step, (x, width, word) in enumerate(french_words(), start=len(english) + 1):
+        token = s.token(word, at=(x, 308), width=width, kind="target")
+        state = s.vector(
+            at=(x, 254), kind="target", cells=4, cell=(16, 14), upright=True, name=f"s{step}"
+        )
+        s.arrow(state, token, kind="target")
+        s.text(str(step), at=(x, 336), kind="soft")
+        written.append(state)
+    for one, other in pairwise(written):
+        s.arrow(one, other)
+    first = written[0]
+    s.arrow(c.left, first.top, through=[(116, c.y), (116, 206), (first.x, 206)], kind="source")
     return s
 
 
@@ -147,40 +155,49 @@ def unrolled() -> Schematic:
 
 
 def gru_step() -> Schematic:
-    """One GRU step: the update gate z mixes the old state with the candidate n."""
+    """One GRU step: both gates and the candidate are layers; z mixes the old state with n."""
     s = Schematic(
         400,
-        270,
-        alt="The old state h runs along the top and is multiplied by the update gate z. Below, "
-        "the old state passes the matrix U_n and is multiplied by the reset gate r; this and the "
-        "input x, after the matrix W_n, give the candidate n, which is multiplied by one minus z. "
-        "The sum of both is the new state.",
+        356,
+        alt="The old state h runs along the top, is multiplied by the update gate z and added to "
+        "what comes from below: the sum is the new state. Below stand three layers. Two sigmoids "
+        "read the old state and the input x and give the update gate z and the reset gate r. The "
+        "old state times r, and the input x, go into a tanh, which gives the candidate n; it is "
+        "multiplied by one minus z.",
     )
-    h = s.vector("$h_{t-1}$", at=(40, 50), cells=3, side="top")
-    keep = s.product(at=(240, 50))
-    total = s.sum(at=(310, 50))
-    new = s.vector("$h_t$", at=(372, 50), cells=3, side="top")
-    old_map = s.layer("$U_n$", at=(80, 138), width=40, height=34)
-    reset = s.product(at=(134, 138))
-    candidate = s.layer("tanh", at=(194, 138), width=56, height=34)
-    use = s.product(at=(310, 138))
-    new_map = s.layer("$W_n$", at=(194, 190), width=40, height=34)
-    x = s.vector("$x_t$", at=(194, 240), kind="source", cells=3, side="left")
+    top, take_y, low, state_y, input_y = 50, 136, 232, 286, 326
+    h = s.vector("$h_{t-1}$", at=(40, top), cells=3, side="top")
+    keep = s.product(at=(112, top))
+    total = s.sum(at=(310, top))
+    new = s.vector("$h_t$", at=(370, top), cells=3, side="top")
+    update = s.layer("sigmoid", at=(112, low), width=64, height=32, name="update")
+    reset = s.layer("sigmoid", at=(190, low), width=64, height=32, name="reset")
+    forget = s.product(at=(250, low))
+    candidate = s.layer("tanh", at=(310, low), width=60, height=32)
+    take = s.product(at=(310, take_y))
+    x = s.vector("$x_t$", at=(60, input_y), kind="source", cells=3, side="left")
+    s.line([h.bottom, (h.x, state_y), (forget.x, state_y)])
+    s.line([(x.right[0], input_y), (candidate.x, input_y)], kind="source")
+    for gate in (update, reset):
+        s.arrow((gate.x - 12, state_y), (gate.x - 12, gate.bottom[1] + 3))
+        s.arrow((gate.x + 12, input_y), (gate.x + 12, gate.bottom[1] + 3), kind="source")
+    s.arrow((forget.x, state_y), forget)
+    s.arrow((candidate.x, input_y), candidate, kind="source")
+    s.arrow(reset, forget)
+    s.arrow(forget, candidate)
     s.arrow(h, keep)
     s.arrow(keep, total)
     s.arrow(total, new)
-    s.arrow(h, old_map, path="vh")
-    s.arrow(old_map, reset)
-    s.arrow(reset, candidate)
-    s.arrow(candidate, use)
-    s.text("candidate $n_t$", at=(256, 110))
-    s.arrow(use, total)
-    s.arrow(x, new_map, kind="source")
-    s.arrow(new_map, candidate)
-    gate = partial(s.text, strong=True)
-    gate("keep: $z_t$", at=(240, 24))
-    gate("reset: $r_t$", at=(130, 166))
-    gate("take: $1 - z_t$", at=(310, 166))
+    s.arrow(update, keep)
+    s.arrow((update.x, take_y), take)
+    s.arrow(candidate, take)
+    s.arrow(take, total)
+    gate_name = partial(s.text, strong=True)
+    gate_name("keep: $z_t$", at=(120, 84), align="start")
+    gate_name("take: $1 - z_t$", at=(210, take_y - 14))
+    gate_name("update $z_t$", at=(120, 182), align="start")
+    gate_name("reset $r_t$", at=(202, 204), align="start")
+    s.text("candidate\n$n_t$", at=(318, 184), align="start")
     return s
 
 

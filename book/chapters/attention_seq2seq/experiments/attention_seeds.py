@@ -9,7 +9,6 @@ already there is skipped. It measures, besides accuracy by length, what chapter 
 """
 
 import sys
-import time
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -20,23 +19,17 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
+from chapters.attention_seq2seq.by_length import ABOUT, D_HIDDEN, SETTINGS, train_and_evaluate
 from chapters.attention_seq2seq.interventions import WithFirstState, WithMask, WithStates
-from lib.data import Pair, endless, make_batch
+from lib.data import Pair, make_batch
 from lib.decoding import greedy, translate
 from lib.metrics import exact_match
-from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, AttentionState, Encoder, real_positions
-from lib.training import train
 from measure.experiments import command_line, grid
-from tasks.lists import BATCH_SIZE, D_EMBED, EDGES, Sets, freely
+from tasks.lists import D_EMBED, Sets
 
 STEPS = (150, 300, 750)
-LR = 2e-3
-D_HIDDEN = 128
-LONG = 11  # a source of so many tokens is a long one
-ABOUT = {
-    "exact": "share of sentences translated exactly, by tokens in the source",
-    "long": f"the same, of held-out sentences of {LONG} tokens and more",
+OF_MAPS = {
     "ago": "of held-out sentences with one ago, the share whose map for il is largest at ago",
     "adjective": "weight on the state at colombian when colombiens is written, mean over sentences",
     "noun": "the same on the state at pesos",
@@ -47,7 +40,6 @@ ABOUT = {
     "all behind the adjective but the one at the noun, s_0 included",
     "unmasked": "share of the first 250 held-out sentences translated exactly without the mask: "
     "each alone; all in one batch; all in one batch with 20 more positions of padding",
-    "seconds": "of the processor, training alone",
 }
 
 
@@ -170,22 +162,6 @@ def maps_and_masks(model: AttentionSeq2Seq, sets: Sets) -> dict[str, Any]:
     return {"sentences": counts} | rounded | {"exchanged": exchanged(model, as_mexican, sets)}
 
 
-def evaluate(model: AttentionSeq2Seq, sets: Sets) -> dict[str, Any]:
-    """Shares of sentences translated exactly, by length of the source."""
-    flat = [pair for pairs in sets.bins for pair in pairs]
-    said = freely(model, flat, sets)
-    right = [tuple(words) == pair.target for words, pair in zip(said, flat, strict=True)]
-    held_out = right[: len(sets.test)]  # the bins beyond training come last
-    long = [ok for ok, pair in zip(held_out, flat, strict=False) if len(pair.source) >= LONG]
-    rows = iter(right)
-    bins = [sum(next(rows) for _ in pairs) / len(pairs) for pairs in sets.bins]
-    return {
-        "all": round(sum(held_out) / len(held_out), 4),
-        "long": round(sum(long) / len(long), 4),
-        "exact": [round(value, 4) for value in bins],
-    }
-
-
 @cache
 def sets() -> Sets:
     return Sets()
@@ -194,32 +170,13 @@ def sets() -> Sets:
 def run(model: str, seed: int) -> dict[str, Any]:
     """Train one model; evaluate it at STEPS, and its maps at the last of them."""
     data = sets()
-    seed_everything(seed)
-    net = MODELS[model](*map(len, data.vocabularies), D_EMBED, D_HIDDEN)
-    stream = endless(data.training, *data.vocabularies, BATCH_SIZE, seed=seed)
-    checkpoints = []
-    spent = 0.0
-    begun = time.process_time()
-
-    def look(step: int, loss: Tensor) -> None:
-        nonlocal begun, spent
-        if step in STEPS:
-            spent += time.process_time() - begun
-            net.eval()
-            checkpoints.append({"step": step, "loss": round(loss.item(), 5)} | evaluate(net, data))
-            net.train()
-            begun = time.process_time()
-
-    train(net, stream, STEPS[-1], LR, after_update=look)
-    parameters = sum(p.numel() for p in net.parameters())
-    found = {"parameters": parameters, "seconds": round(spent, 1)}
-    return found | maps_and_masks(net, data) | {"checkpoints": checkpoints}
+    net, _, found = train_and_evaluate(MODELS[model], seed, data, STEPS)
+    return found | maps_and_masks(net, data)
 
 
 def main(arguments: list[str] | None = None) -> None:
     given = command_line(__file__, __doc__, {"model": MODELS, "seed": (0, 1, 2)}, arguments)
-    settings = {"d_hidden": D_HIDDEN, "d_embed": D_EMBED, "lr": LR, "batch_size": BATCH_SIZE}
-    about = {"about": ABOUT, "settings": {**settings, "edges": EDGES}}
+    about = {"about": ABOUT | OF_MAPS, "settings": SETTINGS}
     grid(run, given, lambda runs: {**about, "runs": runs}, keeps_runs=True)
 
 

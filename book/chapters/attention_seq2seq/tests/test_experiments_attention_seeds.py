@@ -1,11 +1,16 @@
 """What the scripts of the recurrent chapters measure with; their runs themselves are long."""
 
+import pytest
 import torch
 
 from chapters.attention_seq2seq.captioning import COLUMNS, ROWS, on_right_digit
 from chapters.attention_seq2seq.experiments import attention_seeds, captioner_seeds
 from chapters.attention_seq2seq.experiments.attention_seeds import BothWays, look_at
-from chapters.attention_seq2seq.experiments.contexts import MeanSeq2Seq
+from chapters.attention_seq2seq.experiments.contexts import (
+    FirstQuerySeq2Seq,
+    InStepSeq2Seq,
+    MeanSeq2Seq,
+)
 from chapters.attention_seq2seq.interventions import WithFirstState, WithMask
 from chapters.attention_seq2seq.pictures import digit_images, make_strips
 from checks.sequences import check_sequence_model
@@ -98,3 +103,45 @@ def test_the_plain_mean_is_attention_with_equal_weights():
     assert torch.allclose(weights[1], torch.tensor([1 / 3, 1 / 3, 1 / 3, 0, 0]))
     assert torch.allclose(start.context, context, atol=1e-6)
     assert torch.equal(start.s, its.s)
+
+
+@pytest.mark.parametrize("rival", [FirstQuerySeq2Seq, InStepSeq2Seq])
+def test_every_rival_is_a_sequence_model(rival):
+    check_sequence_model(rival(31, 29, 5, 14), 31, 29)
+
+
+def test_the_weights_of_the_first_query_are_those_of_attention_at_its_first_step():
+    torch.manual_seed(0)
+    model, attended = FirstQuerySeq2Seq(31, 29, 5, 14), AttentionSeq2Seq(31, 29, 5, 14)
+    attended.encoder, attended.decoder.attention = model.encoder, model.attention
+    attended.decoder.cell, attended.decoder.context_map = (
+        model.decoder.cell,
+        model.decoder.context_map,
+    )
+    attended.decoder.embedding, attended.decoder.output = (
+        model.decoder.embedding,
+        model.decoder.output,
+    )
+    source, lengths = torch.randint(4, 31, (2, 5)), torch.tensor([5, 3])
+    target_in = torch.randint(4, 29, (2, 6))
+    logits, its = model(source, lengths, target_in), attended(source, lengths, target_in)
+    torch.testing.assert_close(logits[:, 0], its[:, 0])
+    assert not torch.isclose(logits[:, 1], its[:, 1]).all(), "from then on its query is another"
+    parameters = [sum(p.numel() for p in one.parameters()) for one in (model, attended)]
+    assert parameters[0] == parameters[1]
+
+
+def test_a_decoder_in_step_reads_each_state_once_and_then_the_last():
+    torch.manual_seed(0)
+    model, source = InStepSeq2Seq(31, 29, 5, 14), torch.randint(4, 31, (2, 4))
+    lengths, target_in = torch.tensor([4, 2]), torch.randint(4, 29, (2, 6))
+    state = model.start(source, lengths)
+    states, last = model.encoder(source, lengths)
+    assert torch.equal(state.context[0], states[0])
+    assert torch.equal(state.context[1], torch.stack([states[1, 0], *[last[1]] * 3]))
+    contexts = torch.stack([*states[0], states[0, 3], states[0, 3]])
+    s, decoder = last[:1], model.decoder
+    for t, context in enumerate(contexts):
+        y = decoder.cell.input_map(decoder.embedding(target_in[:1, t]))
+        s = decoder.cell.advance(y + decoder.context_map(context), s)
+        torch.testing.assert_close(decoder(target_in, state)[0][0, t], decoder.output(s)[0])

@@ -30,8 +30,8 @@ def test_one_step_shows_the_shapes_of_the_decoder():
 
 def test_looking_back_shows_the_shape_of_the_context():
     decoder = AttentionDecoder(vocab=11, d_embed=2, d_hidden=5, d_key=7)
-    context, weights = decoder.attention(normal(1, 5).float(), normal(1, 4, 7).float())
-    assert len(LOOKING) == weights.shape[1]
+    context, weights = decoder.attention(normal(1, 5).float(), normal(1, len(LOOKING), 7).float())
+    assert weights.shape[1] == len(LOOKING)
     assert_shapes(looking_back(), {"c": context[0]}, {"d_{key}": 7})
 
 

@@ -2,11 +2,11 @@
 
     python experiments/bottleneck.py [--only NAME ...] [--seeds 0] [--longest 5000]
 
-Trains the recurrent translator of chapter 1 and, as a control, the one with attention of chapter
-2, and evaluates each run at several of its steps. Every finished run is added to
-results/bottleneck.json, and a run that is already there, as long or longer, is skipped: more seeds
-and steps can follow later, and an early stop loses one run at most. `--only attention 128 0.002`
-chooses a model, a dimension and a rate.
+Trains the recurrent translator of chapter 1 and, as controls, the same without gates and the one
+with attention of chapter 2, and evaluates each run at several of its steps. Every finished run is
+added to results/bottleneck.json, and a run that is already there, as long or longer, is skipped:
+more seeds and steps can follow later, and an early stop loses one run at most. `--only attention
+128 0.002` chooses a model, a dimension and a rate.
 
 Besides the held-out sentences of the chapters there are longer ones than any in training, and a
 control for content: the same item, an amount or a date, as the first and as the last of lists of
@@ -25,6 +25,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.seq2seq.edits import words_right
+from chapters.seq2seq.without_gates import TanhSeq2Seq
 from lib.data import EOS, PAD, Pair, endless, make_batch
 from lib.notebook import seed_everything
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
@@ -42,7 +43,7 @@ from tasks.lists import (
     freely,
 )
 
-MODELS = {"attention": AttentionSeq2Seq, "last state only": Seq2Seq}
+MODELS = {"attention": AttentionSeq2Seq, "last state only": Seq2Seq, "without gates": TanhSeq2Seq}
 DIMENSIONS = (32, 64, 128, 256)
 RATES = (1e-3, 2e-3, 6e-3)
 STEPS = (300, 600, 1250, 2500, 5000)  # at which a run is evaluated
