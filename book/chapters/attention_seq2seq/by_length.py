@@ -25,14 +25,14 @@ SETTINGS = {
     "edges": EDGES,
 }
 ABOUT = {
-    "exact": "share of sentences translated exactly, by tokens in the source",
+    "exact": "fraction of sentences translated exactly, by tokens in the source",
     "long": f"the same, of held-out sentences of {LONG} tokens and more",
     "seconds": "of the processor, training alone",
 }
 
 
 def evaluate(model: Seq2Seq, sets: Sets) -> dict[str, Any]:
-    """Shares of sentences translated exactly, by length of the source."""
+    """Fractions of sentences translated exactly, by length of the source."""
     flat = [pair for pairs in sets.bins for pair in pairs]
     said = freely(model, flat, sets)
     right = [tuple(words) == pair.target for words, pair in zip(said, flat, strict=True)]
@@ -55,8 +55,9 @@ def train_and_evaluate(
     Returns the translator, its loss at every step, and what a record keeps of the run.
     """
     seed_everything(seed)
-    net = model(*map(len, sets.vocabularies), D_EMBED, D_HIDDEN)
-    stream = endless(sets.training, *sets.vocabularies, BATCH_SIZE, seed=seed)
+    source, target = sets.vocabularies
+    net = model(len(source), len(target), D_EMBED, D_HIDDEN)
+    stream = endless(sets.training, source, target, BATCH_SIZE, seed=seed)
     checkpoints = []
     spent = 0.0
     begun = time.process_time()

@@ -65,9 +65,9 @@ def overview() -> Schematic:
         s.vector(at=(word.x, 104), kind="source", cells=4, upright=True, name=f"h{i}")
         for i, word in enumerate(english, start=1)
     ]
-    for step, (word, state) in enumerate(zip(english, states, strict=True), start=1):
-        s.text(str(step), at=(word.x, 14), kind="soft")
-        s.arrow(word, state, kind="source")
+    for step, (token, state) in enumerate(zip(english, states, strict=True), start=1):
+        s.text(str(step), at=(token.x, 14), kind="soft")
+        s.arrow(token, state, kind="source")
     for one, other in pairwise(states):
         s.arrow(one, other)
     c = s.vector(
