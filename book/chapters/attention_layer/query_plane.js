@@ -131,7 +131,7 @@ function plane(label, limit, [across = "", up = ""]) {
     .flatMap((kind) => [line(kind, [value, -far], [value, far]),
       line(kind, [-far, value], [far, value])])),
   [-2, 2].flatMap((value) => [tick(value, [0, 13], [value, 0]), tick(value, [-10, 4], [0, value])]),
-  axis(across, SIDE - 5, SIDE / 2 + 14, "end"), axis(up, SIDE / 2 + 6, 12, "start"),
+  axis(across, SIDE - 5, SIDE / 2 + 27, "end"), axis(up, SIDE / 2 + 6, 12, "start"),
   layer);
 
   /**
@@ -169,7 +169,8 @@ function plane(label, limit, [across = "", up = ""]) {
       node.setAttribute("aria-valuetext", place.map((entry) => fixed(entry)).join(", "));
       const out = [place[0] - from[0], from[1] - place[1]];
       const size = Math.hypot(...out) || 1;
-      label.setAttribute("x", (17 * out[0]) / size);
+      const aside = x + (17 * out[0]) / size;
+      label.setAttribute("x", Math.max(9, Math.min(SIDE - 9, aside)) - x);
       label.setAttribute("y", 4 + (17 * out[1]) / size);
       where.textContent = `${text} ${pair(place)}`;
       where.setAttribute("x", Math.max(52, Math.min(SIDE - 52, x)) - x);

@@ -328,7 +328,7 @@ def test_the_outputs_name_covers_no_value_and_stays_inside(stage, query, key, va
 
 def test_the_axes_have_their_names(stage):
     page = stage.show(QueryPlane(axes=AXES))
-    assert page.locator(".qp-of").all_inner_texts() == AXES
+    assert page.locator(".qp-of").all_text_contents() == AXES
 
 
 def test_lines_are_as_thick_as_the_weights(stage):
