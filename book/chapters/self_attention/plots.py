@@ -55,8 +55,8 @@ def plot_seeds(
     axes.axhline(chance, color=GREY, linestyle="--", linewidth=1, label="guessing")
     for place, (_, kinds) in enumerate(runs.items()):
         for number, (kind, results) in enumerate(kinds.items()):
-            middle = place + (number - (len(kinds) - 1) / 2) / len(kinds)
-            spread = [middle + 0.04 * (i - (len(results) - 1) / 2) for i in range(len(results))]
+            middle = place + 0.8 * (number - (len(kinds) - 1) / 2) / len(kinds)
+            spread = [middle + 0.03 * (i - (len(results) - 1) / 2) for i in range(len(results))]
             axes.plot(
                 spread,
                 list(results),
@@ -67,5 +67,5 @@ def plot_seeds(
             )
     axes.set_xticks(range(len(runs)), list(runs))
     axes.set(ylabel=ylabel, ylim=(0.0, 1.05), xlim=(-0.6, len(runs) - 0.4))
-    axes.legend(frameon=False, loc="center", bbox_to_anchor=(0.5, 0.58))
+    axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return axes

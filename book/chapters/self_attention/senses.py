@@ -9,13 +9,14 @@ KINDS = {  # the settings of the record, as the figure names them
     "two heads choose": "what it chooses (two heads)",
 }
 LONG = "right among 32 words"
+SHORT, FILLED = "3 to 17 words", "filled up to 32 words"
 
 
 def senses_record() -> dict[str, dict[str, list[float]]]:
     """The fraction of words of two meanings translated right, by length and kind, for each seed."""
     rows = {row["name"]: row["runs"] for row in read_results("laboratories")["settings"]}
-    found: dict[str, dict[str, list[float]]] = {"as in training": {}, "filled up to 32 words": {}}
+    found: dict[str, dict[str, list[float]]] = {SHORT: {}, FILLED: {}}
     for name, kind in KINDS.items():
-        found["as in training"][kind] = [run["accuracy"] for run in rows[name]]
-        found["filled up to 32 words"][kind] = [run["numbers"][LONG] for run in rows[name]]
+        found[SHORT][kind] = [run["accuracy"] for run in rows[name]]
+        found[FILLED][kind] = [run["numbers"][LONG] for run in rows[name]]
     return found
