@@ -64,7 +64,7 @@ TEXTS = {
 def test_maps_are_of_the_readers_own_text_where_it_fits(page, task):
     text, labels = TEXTS.get(task, ("anything", None))
     body = """const run = await start(task, settings);
-      return [run.probe(text), run.probe("%"), run.probe()];"""
+      return [run.probe(text), run.probe("%"), run.probe(), run.ask(text)];"""
     own, unfit, plain, answer = page.run(body, task=task, settings=SMALL[task], text=text)
     assert (unfit["own"], plain["own"]) == (False, False)
     assert unfit["maps"] == plain["maps"]
