@@ -39,7 +39,7 @@ FORMATS = [
     "--InlineBackend.figure_formats={'png', 'svg'}",
     "--InlineBackend.rc={'svg.hashsalt': 'book'}",
 ]
-KEPT_CELL_METADATA = {"tags", "mystnb"}
+KEPT_CELL_METADATA = {"tags", "mystnb", "check"}
 
 
 def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
