@@ -9,6 +9,7 @@ def traced(n_layers: int = 1, heads: int = 2, longest: int = 0) -> tuple[dict, l
     """Traced sentences of 3 and 4 tokens, of 5 and 2, and of `longest` on both sides if given."""
     sizes = {"d_model": 3 * heads, "n_heads": heads, "d_ff": 7, "n_layers": n_layers}
     sizes |= {"source_vocab": 29, "target_vocab": 31, "pre_norm": True}
+    sizes |= {"positions": "rotary", "tied": False}
     stages = stages_of(n_layers, True)
     found = []
     long = [f"token{i}" for i in range(longest)]
