@@ -77,7 +77,7 @@ def who_reads_what() -> Schematic:
     return s
 
 
-def attention() -> Schematic:
+def one_attention() -> Schematic:
     """The attention of the plain Transformer: one side asks, the other answers."""
     s = Schematic(
         400,

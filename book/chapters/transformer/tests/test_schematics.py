@@ -9,7 +9,7 @@ from chapters.transformer.schematics import (
     SOURCE,
     STEPS,
     WRITTEN,
-    attention,
+    one_attention,
     one_word,
     two_layers,
     who_reads_what,
@@ -33,7 +33,7 @@ def test_attention_shows_the_shapes_of_the_layer():
     layer = MultiHeadAttention(12, 3).double()
     output = layer(x[None], memory[None], mask=mask)[0]
     tensors = {"x": x, "memory": memory, "mask": mask, "output": output}
-    assert_shapes(attention(), tensors, {"query": 5, "key": 7, "d_{model}": 12})
+    assert_shapes(one_attention(), tensors, {"query": 5, "key": 7, "d_{model}": 12})
 
 
 def test_whole_shows_the_shapes_of_the_model():
