@@ -1,6 +1,7 @@
 """Small, hand-set data for the widgets of this chapter: the sample of each, for all tests."""
 
 from chapters.transformer.forward_tracer import ForwardTracer
+from chapters.transformer.take_out import TakeOut
 from chapters.transformer.tracing import stages_of
 from tests.packed import packed
 
@@ -57,6 +58,7 @@ SAMPLES = {
     "forward_tracer": lambda: ForwardTracer(
         *traced(), stage=6, head=1, position=2, packed=packed(), ready=["six days", "days"]
     ),
+    "take_out": lambda: TakeOut("positions", seed=3),
 }
 # What is more than a choice or a number: what fits the sample, and what does not
 TEXTS = {
