@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -50,6 +50,7 @@ class Work:
     longest       tokens of a translation
     score         "exact", the share of translations that are wholly right, or "bleu"
     hidden        what is left out of each model, beside the part in question
+    asked         how many test pairs the whole model is asked with a part switched off; None: all
     """
 
     budget: Budget
@@ -60,13 +61,14 @@ class Work:
     longest: int
     score: str = "exact"
     hidden: tuple[str, ...] = ()
+    asked: int | None = None
 
 
 def trained(work: Work, left_out: str, seed: int) -> tuple[TransformerWithout, list[float]]:
     """Train one model, and return it with the loss of each update."""
     budget = work.budget
     sizes = {name: getattr(budget, name) for name in ("n_layers", "d_model", "n_heads", "d_ff")}
-    config = Config(*map(len, work.vocabularies), dropout=0.0, tied=False, **sizes)
+    config = Config(*map(len, work.vocabularies), dropout=0.0, **sizes)
     seed_everything(seed)
     model = TransformerWithout(config, {*work.hidden, left_out} - {NOTHING, WARM_UP})
     criterion = partial(label_smoothed_loss, smoothing=budget.smoothing)
@@ -107,7 +109,7 @@ def run(work: Work, left_out: str, seed: int) -> dict[str, Any]:
 
     Returns: seconds of the processor in training; loss, the mean of its last updates; `work.score`
         and next_right, see above; said, what it writes for `work.shown`; of the whole model also
-        used, its score with each part switched off after training.
+        used, its score with nothing and with each part switched off after training.
     """
     torch.set_num_threads(1)
     begun = time.process_time()
@@ -122,8 +124,9 @@ def run(work: Work, left_out: str, seed: int) -> dict[str, Any]:
         "said": [" ".join(words) for words in said],
     }
     if left_out == NOTHING:
-        found["used"] = {}
-        for part in PARTS:
-            model.without = {*work.hidden, part}
-            found["used"][part] = score(model, work)
+        found["used"] = used = {}
+        some = replace(work, test=work.test[: work.asked])
+        for part in (NOTHING, *PARTS):
+            model.without = {*work.hidden, part} - {NOTHING}
+            used[part] = score(model, some)
     return found

@@ -15,8 +15,8 @@ The record is written after each run:
     parts     by name: what a page calls the part
     needed    needed[task][part][figure]: one figure for each seed, of the models trained without
     used      used[task][part]: exact match of the whole model of each seed, the part switched off
-    runs      one for each task, part and seed: {task, part, seed, seconds, loss, exact, next_right,
-              said, used}, see `part_runs.run`
+    runs      one for each task, seed and part: {task, seed, part, seconds, loss, exact, next_right,
+              said, used}, see `part_runs.run`; said has a text for each pair of `shown`
 """
 
 import sys
@@ -108,7 +108,7 @@ def record(runs: list[Run], works: Mapping[str, Work]) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    over = {"task": TASKS, "part": LEFT_OUT, "seed": range(10)}
+    over = {"task": TASKS, "seed": range(10), "part": LEFT_OUT}
     given = command_line(__file__, __doc__, over, arguments)
     works = {task: work(task) for task in TASKS}
     grid(run, given, lambda runs: record(runs, works), keeps_runs=True)

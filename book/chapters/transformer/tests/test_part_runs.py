@@ -11,7 +11,7 @@ from chapters.transformer.parts import END_MARK, PARTS
 from lib.data import Pair, Vocabulary, make_batch
 from tests.helpers import unchecked
 
-PAIRS = [Pair(tuple(x), tuple(reversed(x))) for x in ("ab", "ba", "aab", "bb")]
+PAIRS = [Pair(tuple(x), tuple(reversed(x))) for x in ("abab", "baab", "aabb", "bb")]
 VOCABS = [Vocabulary.from_sentences(pair[side] for pair in PAIRS) for side in (0, 1)]
 TINY = Budget(1, 8, 2, 9, steps=4, batch_size=4, lr=1e-3, warmup=2)
 
@@ -24,16 +24,19 @@ def small(budget=TINY, **changes):
 def test_a_run_keeps_what_it_found_and_of_the_whole_model_what_it_uses(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        part_runs, "score", lambda model, work: asked.append(set(model.without)) or 0.5
+        part_runs,
+        "score",
+        lambda model, work: asked.append((set(model.without), len(work.test))) or 0.5,
     )
-    found = run(small(hidden=(END_MARK,)), NOTHING, 0)
+    found = run(small(hidden=(END_MARK,), asked=3), NOTHING, 0)
     assert found.keys() == {"seconds", "loss", "exact", "next_right", "said", "used"}
-    assert found["used"] == dict.fromkeys(PARTS, 0.5)
-    assert asked == [{END_MARK}, *({END_MARK, part} for part in PARTS)]
+    assert found["used"] == dict.fromkeys((NOTHING, *PARTS), 0.5)
+    some = [({END_MARK}, 3), *(({END_MARK, part}, 3) for part in PARTS)]
+    assert asked == [({END_MARK}, 4), *some]
     assert len(found["said"]) == 2
     found = run(small(score="bleu"), "positions", 0)
     assert found.keys() == {"seconds", "loss", "bleu", "next_right", "said"}
-    assert asked[-1] == {"positions"}
+    assert asked[-1] == ({"positions"}, 4)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def memory(model, source, lengths=LENGTHS):
 # Nothing left out
 
 
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=str
 )
