@@ -29,7 +29,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from chapters.transformer import numbers
-from chapters.transformer.part_runs import LEFT_OUT, NOTHING, Budget, Work
+from chapters.transformer.part_runs import LEFT_OUT, Budget, Work
 from chapters.transformer.part_runs import run as run_work
 from chapters.transformer.parts import END_MARK
 from lib.data import Vocabulary, endless
