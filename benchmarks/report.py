@@ -343,6 +343,69 @@ def communication(record: dict[str, Any]) -> str:
     return table(header, rows)
 
 
+def spread(values: Iterable[float], digits: int = 2) -> str:
+    """The lowest, the median and the highest of many values; three and fewer as they are."""
+    values = list(values)
+    if len(values) <= 3:
+        return each(values, digits)
+    found = min(values), statistics.median(values), max(values)
+    return " / ".join(share(x, digits) for x in found)
+
+
+@from_record
+def parts(record: dict[str, Any]) -> str:
+    tasks = ("numbers", "translation")
+    rows = []
+    for part, name in record["parts"].items():
+        row = [name]
+        for task in tasks:
+            figures = record["needed"].get(task, {}).get(part, {})
+            row += [spread(figures.get(figure, ())) for figure in ("exact", "next_right")]
+            row.append(spread(record["used"].get(task, {}).get(part, ())))
+        rows.append(row)
+    columns = [f"{task}: {x}" for task in ("numbers", "the book's task") for x in PARTS_COLUMNS]
+    return table("|".join(["without", *columns]), rows)
+
+
+PARTS_COLUMNS = ("trained without, exact", "next words right", "switched off")
+
+
+def parts_end_hidden() -> str:
+    """Numbers whose end mark the decoder cannot see: exact match, each seed."""
+    record = read_results("parts")
+    rows = [
+        [record["parts"][part], each(sorted(figures["exact"]), 2)]
+        for part, figures in record["needed"]["numbers_end_hidden"].items()
+    ]
+    return table("without | exact", rows)
+
+
+TABLES["parts_end_hidden"] = parts_end_hidden
+
+
+@from_record
+def parts_real_text(record: dict[str, Any]) -> str:
+    needed, used = record["needed"]["real_text"], record["used"].get("real_text", {})
+    first = {one["part"]: one["said"] for one in reversed(record["runs"])}
+    shown = [pair["source"] for pair in record["shown"]["real_text"]].index(REAL_TEXT_SHOWN)
+    rows = [
+        [
+            name,
+            ", ".join(f"{x:.1f}" for x in needed[part]["bleu"]),
+            each(needed[part]["next_right"], 2),
+            ", ".join(f"{x:.1f}" for x in used.get(part, ())),
+            f"*{first[part][shown].replace(' .', '')}*",
+        ]
+        for part, name in record["parts"].items()
+        if part in needed
+    ]
+    header = "without | trained without, BLEU | next words right | switched off, BLEU | it writes"
+    return table(header, rows)
+
+
+REAL_TEXT_SHOWN = "ein fußballspieler läuft vor einem grünen zaun über den rasen ."
+
+
 def written(text: str) -> str:
     """The text with each marked table as the records have it.
 
