@@ -7,6 +7,7 @@ be learned.
 
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from num2words import num2words
 
@@ -14,16 +15,6 @@ from lib.data import Batch, Pair, Vocabulary, make_batch
 
 LONGEST = 5  # digits
 HELD_OUT_IN = 10
-
-
-def in_words(n: int) -> tuple[str, ...]:
-    """73691: seventy three thousand six hundred and ninety one."""
-    return tuple(num2words(n).replace("-", " ").replace(",", "").split())
-
-
-def pair_of(n: int) -> Pair:
-    """The digits of a number, and its words."""
-    return Pair(tuple(str(n)), in_words(n))
 
 
 def is_held_out(n: int) -> bool:
@@ -43,26 +34,38 @@ def draw(rng: random.Random, *, held_out: bool) -> int:
             return n
 
 
-def held_out_pairs(count: int, seed: int = 0) -> list[Pair]:
-    """Different numbers that no model is trained on; of the shortest there are but a few."""
-    rng = random.Random(seed)
-    drawn: dict[int, Pair] = {}
-    while len(drawn) < count:
-        n = draw(rng, held_out=True)
-        drawn[n] = pair_of(n)
-    return list(drawn.values())
+@dataclass(frozen=True)
+class Numbers:
+    """The task; says_and, whether it says "six hundred and one" or "six hundred one"."""
 
+    says_and: bool = False
 
-def vocabularies() -> list[Vocabulary]:
-    """The digits, and the words of all numbers."""
-    digits = Vocabulary("0123456789")
-    words = dict.fromkeys(word for n in (*range(100), 101, 1000) for word in in_words(n))
-    return [digits, Vocabulary(words)]
+    def words(self, n: int) -> tuple[str, ...]:
+        """73691: seventy three thousand six hundred ninety one."""
+        words = num2words(n).replace("-", " ").replace(",", "").split()
+        return tuple(word for word in words if self.says_and or word != "and")
 
+    def pair(self, n: int) -> Pair:
+        """The digits of a number, and its words."""
+        return Pair(tuple(str(n)), self.words(n))
 
-def stream(batch_size: int, seed: int) -> Iterator[Batch]:
-    """Batches without end, of numbers to train on."""
-    rng, sides = random.Random(seed), vocabularies()
-    while True:
-        numbers = (draw(rng, held_out=False) for _ in range(batch_size))
-        yield make_batch([pair_of(n) for n in numbers], *sides)
+    def vocabularies(self) -> list[Vocabulary]:
+        """The digits, and the words of all numbers."""
+        words = dict.fromkeys(word for n in (*range(100), 101, 1000) for word in self.words(n))
+        return [Vocabulary("0123456789"), Vocabulary(words)]
+
+    def held_out(self, count: int, seed: int = 0) -> list[Pair]:
+        """Different numbers that no model is trained on; of the shortest there are but a few."""
+        rng = random.Random(seed)
+        drawn: dict[int, Pair] = {}
+        while len(drawn) < count:
+            n = draw(rng, held_out=True)
+            drawn[n] = self.pair(n)
+        return list(drawn.values())
+
+    def stream(self, batch_size: int, seed: int) -> Iterator[Batch]:
+        """Batches without end, of numbers to train on."""
+        rng, sides = random.Random(seed), self.vocabularies()
+        while True:
+            numbers = (draw(rng, held_out=False) for _ in range(batch_size))
+            yield make_batch([self.pair(n) for n in numbers], *sides)

@@ -1,12 +1,14 @@
 """Transformers without one of their parts, on numbers to words and on the book's task.
 
     python experiments/parts.py --only numbers                       (ten seeds, 7 s a run)
-    python experiments/parts.py --only numbers_end_hidden nothing encoder_self_attention
+    python experiments/parts.py --only numbers_end_hidden nothing encoder_self_attention encoder
+    python experiments/parts.py --only numbers_and nothing encoder_self_attention encoder
     python experiments/parts.py --only translation --seeds 0 1 2     (a minute a run)
 
 A part is *needed* where a model that is trained without it does worse; it is *used* where the
 trained model does worse once it is switched off. In `numbers_end_hidden` the decoder cannot see the
-end mark of the source. One core; seconds are the processor's.
+end mark of the source; in `numbers_and` 101 is one hundred and one, in the others one hundred one.
+One core; seconds are the processor's.
 
 The record is written after each run:
 
@@ -22,13 +24,13 @@ The record is written after each run:
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from chapters.transformer import numbers
+from chapters.transformer.numbers import Numbers
 from chapters.transformer.part_runs import LEFT_OUT, Budget, Work
 from chapters.transformer.part_runs import run as run_work
 from chapters.transformer.parts import END_MARK
@@ -42,13 +44,14 @@ SHOWN_NUMBERS = (74, 709, 797, 7204, 70353, 73891)  # held out
 FIGURES = ("seconds", "loss", "exact", "bleu", "next_right")
 
 
-def numbers_work(hidden: tuple[str, ...] = ()) -> Work:
+def numbers_work(*hidden: str, says_and: bool = False) -> Work:
+    numbers = Numbers(says_and)
     return Work(
         SMALL,
         numbers.vocabularies(),
         lambda seed: numbers.stream(SMALL.batch_size, seed),
-        numbers.held_out_pairs(500),
-        [numbers.pair_of(n) for n in SHOWN_NUMBERS],
+        numbers.held_out(500),
+        [numbers.pair(n) for n in SHOWN_NUMBERS],
         longest=20,
         hidden=hidden,
     )
@@ -69,7 +72,8 @@ def translation_work() -> Work:
 
 TASKS = {
     "numbers": numbers_work,
-    "numbers_end_hidden": lambda: numbers_work((END_MARK,)),
+    "numbers_end_hidden": partial(numbers_work, END_MARK),
+    "numbers_and": partial(numbers_work, says_and=True),
     "translation": translation_work,
 }
 
