@@ -370,17 +370,25 @@ def parts(record: dict[str, Any]) -> str:
 PARTS_COLUMNS = ("trained without, exact", "next words right", "switched off")
 
 
-def parts_end_hidden() -> str:
-    """Numbers whose end mark the decoder cannot see: exact match, each seed."""
+def parts_numbers() -> str:
+    """Where seeds differ most: exact match of each seed, in order of size."""
     record = read_results("parts")
     rows = [
-        [record["parts"][part], each(sorted(figures["exact"]), 2)]
-        for part, figures in record["needed"]["numbers_end_hidden"].items()
+        [told, record["parts"][part], each(sorted(found[part]["exact"]), 2)]
+        for task, told in NUMBERS.items()
+        for found in [record["needed"].get(task, {})]
+        for part in ("nothing", "encoder_self_attention", "encoder")
+        if part in found
     ]
-    return table("without | exact", rows)
+    return table("numbers | without | exact, each seed", rows)
 
 
-TABLES["parts_end_hidden"] = parts_end_hidden
+NUMBERS = {
+    "numbers": "one hundred one",
+    "numbers_end_hidden": "the same, the end mark hidden from the decoder",
+    "numbers_and": "one hundred and one",
+}
+TABLES["parts_numbers"] = parts_numbers
 
 
 @from_record
