@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -69,21 +70,20 @@ class Parts:
 
 def parts_of(model: Transformer) -> Parts:
     """Take a post-norm model of the library apart."""
+
+    def layer_parts(layer: nn.Module) -> LayerParts:
+        names = [name for name, _ in layer.named_children()]  # cross_attention in a decoder alone
+        norms = tuple(layer.get_submodule(f"{name}.norm") for name in names)
+        bare = {name: layer.get_submodule(f"{name}.sublayer") for name in names}
+        attention, network = bare["self_attention"], bare["feed_forward"]
+        return LayerParts(attention, network, norms, bare.get("cross_attention"))
+
+    source, target = model.source_embedding.weight, model.target_embedding.weight
+    table = model.encoder.positions.add(source.new_zeros(1, LONGEST, source.shape[1]))
     encoder, decoder = (
-        [
-            LayerParts(
-                layer.self_attention.sublayer,
-                layer.feed_forward.sublayer,
-                tuple(sublayer.norm for sublayer in layer.children()),
-                layer.cross_attention.sublayer if hasattr(layer, "cross_attention") else None,
-            )
-            for layer in stack.layers
-        ]
-        for stack in (model.encoder, model.decoder)
+        [layer_parts(layer) for layer in stack.layers] for stack in (model.encoder, model.decoder)
     )
-    table = model.encoder.positions.add(model.source_embedding.weight.new_zeros(1, LONGEST, 12))
-    matrices = model.source_embedding.weight, model.target_embedding.weight
-    return Parts(*matrices, table[0], encoder, decoder)
+    return Parts(source, target, table[0], encoder, decoder)
 
 
 def _connected(
@@ -128,17 +128,22 @@ def _connected(
     y = parts.target[target_in] * factor
     x = x + parts.positions[: times[0]] if source_positions else x
     y = y + parts.positions[: times[1]] if target_positions else y
+
+    def to_itself(layer: LayerParts, mask: Tensor | None) -> Callable[[Tensor], Tensor]:
+        return lambda x: layer.attention(x, x, mask=mask)
+
+    def to_memory(layer: LayerParts, memory: Tensor) -> Callable[[Tensor], Tensor]:
+        assert layer.cross_attention is not None, "a decoder layer"
+        return partial(layer.cross_attention, x_key=memory, mask=read)
+
     outputs = [x]
     for layer in parts.encoder:
-        x = around(x, lambda x, m=layer: m.attention(x, x, mask=real), layer.norms[0])
+        x = around(x, to_itself(layer, real), layer.norms[0])
         x = around(x, layer.network, layer.norms[1]) if network else x
         outputs.append(x)
     for number, layer in enumerate(parts.decoder):
         of = {"last": x, "embedded": outputs[0], "level": outputs[number + 1]}[memory]
-        steps = [
-            (lambda y, m=layer: m.attention(y, y, mask=own), layer.norms[0]),
-            (lambda y, m=layer, of=of: m.cross_attention(y, of, mask=read), layer.norms[1]),
-        ]
+        steps = [(to_itself(layer, own), layer.norms[0]), (to_memory(layer, of), layer.norms[1])]
         for run, norm in steps[::-1] if cross_first else steps:
             y = around(y, run, norm)
         y = around(y, layer.network, layer.norms[2]) if network else y

@@ -121,8 +121,8 @@ def sublayers(
 ) -> list[Part]:
     """Draw sub-layers along a residual stream, each added and normalised: post-norm.
 
-    Args: stream and box, the middles of both across; y, where the stream begins. Returns the boxes
-        of the sub-layers.
+    Args: stream and box, the middles of both across; y, where the residual stream begins.
+    Returns: the boxes of the sub-layers.
     """
     boxes: list[Part] = []
     low: Part | Point = (stream, y)

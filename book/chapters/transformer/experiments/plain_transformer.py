@@ -78,13 +78,14 @@ def run(seed: int) -> dict[str, Any]:
     for step in book["learn"](model, seed=seed):
         if step % EVERY == 0:
             seconds += time.process_time() - since
-            curve.append(tuple(map(mean, right(model, 0, WATCHED))))
+            exact, but_numbers = right(model, 0, WATCHED)
+            curve.append((mean(exact), mean(but_numbers)))
             since = time.process_time()
     count = len(book["test"])
-    exact = [one for i in range(0, count, 250) for one in right(model, i, i + 250)[0]]
+    all_exact = [one for i in range(0, count, 250) for one in right(model, i, i + 250)[0]]
     return {
         "seconds": round(seconds, 1),
-        "exact": mean(exact),
+        "exact": mean(all_exact),
         "exact_curve": [one for one, _ in curve],
         "but_numbers_curve": [other for _, other in curve],
     }
