@@ -13,6 +13,7 @@ import re
 import sys
 import time
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ def chapter() -> dict[str, Any]:
     training, test = translation_pairs()
     vocabs = [Vocabulary.from_sentences(pair[side] for pair in training) for side in (0, 1)]
     found: dict[str, Any] = {"math": math, "torch": torch, "nn": nn, "F": F, "endless": endless}
-    found |= {"PAD": PAD, "BOS": BOS, "EOS": EOS, "training": training, "test": test}
+    found |= {"islice": islice, "PAD": PAD, "BOS": BOS, "EOS": EOS}
+    found |= {"training": training, "test": test}
     found |= {"source_vocab": vocabs[0], "target_vocab": vocabs[1]}
     for name in CELLS:
         exec(compile(sources[name], name, "exec"), found)
