@@ -67,8 +67,15 @@ class Work:
 def trained(work: Work, left_out: str, seed: int) -> tuple[TransformerWithout, list[float]]:
     """Train one model, and return it with the loss of each update."""
     budget = work.budget
-    sizes = {name: getattr(budget, name) for name in ("n_layers", "d_model", "n_heads", "d_ff")}
-    config = Config(*map(len, work.vocabularies), dropout=0.0, **sizes)
+    config = Config(
+        source_vocab=len(work.vocabularies[0]),
+        target_vocab=len(work.vocabularies[1]),
+        d_model=budget.d_model,
+        n_heads=budget.n_heads,
+        d_ff=budget.d_ff,
+        n_layers=budget.n_layers,
+        dropout=0.0,
+    )
     seed_everything(seed)
     model = TransformerWithout(config, {*work.hidden, left_out} - {NOTHING, WARM_UP})
     criterion = partial(label_smoothed_loss, smoothing=budget.smoothing)

@@ -9,17 +9,16 @@ is left out adds nothing, and its norm stays. With nothing left out the numbers 
 library, and of torch.nn.Transformer with the same parameters.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from lib.attention import MultiHeadAttention
-from lib.layers import Embedding, FeedForward, Residual
+from lib.layers import Embedding, Residual
 from lib.masks import causal_mask, padding_mask
 from lib.transformer import Config, Transformer
 
@@ -100,7 +99,8 @@ class TransformerWithout(nn.Module):
         """Return the memory, and the mask under which the decoder reads it."""
         real = padding_mask(source_lengths, source.shape[1])  # (batch, 1, source_time)
         x = self._embedded(self.source_embedding, source)
-        for layer in self.encoder.layers if self.has("encoder") else ():
+        layers: Iterable[Any] = self.encoder.layers if self.has("encoder") else ()
+        for layer in layers:
             x = self._attend("encoder_self_attention", layer.self_attention, x, x, real)
             x = self._feed_forward(layer.feed_forward, x)
         shown = source_lengths if self.has(END_MARK) else source_lengths - 1
@@ -115,7 +115,8 @@ class TransformerWithout(nn.Module):
         """Return the decoder's output at each position of the target."""
         earlier = causal_mask(target_in.shape[1]) if self.has("causal_mask") else None
         y = self._embedded(self.target_embedding, target_in)
-        for layer in self.decoder.layers:
+        layers: Iterable[Any] = self.decoder.layers
+        for layer in layers:
             y = self._attend("decoder_self_attention", layer.self_attention, y, y, earlier)
             y = self._attend("cross_attention", layer.cross_attention, y, memory, mask)
             y = self._feed_forward(layer.feed_forward, y)
@@ -177,7 +178,7 @@ class TransformerWithout(nn.Module):
 
     def _attention(
         self,
-        layer: MultiHeadAttention,
+        layer: Any,  # a MultiHeadAttention, of which only the matrices are used
         x: Float[Tensor, "batch query d_model"],
         read: Float[Tensor, "batch key d_model"],
         mask: Bool[Tensor, "..."] | None,
@@ -200,7 +201,7 @@ class TransformerWithout(nn.Module):
     ) -> Float[Tensor, "batch time d_model"]:
         if not self.has("feed_forward"):
             return self._normed(around, x)
-        network: FeedForward = around.sublayer
+        network: Any = around.sublayer
         inner = network.w_1(x)  # (batch, time, d_ff)
         return self._beside(around, x, network.w_2(F.relu(inner) if self.has("relu") else inner))
 

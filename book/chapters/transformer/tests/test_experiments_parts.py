@@ -84,11 +84,11 @@ def test_without_positions_the_words_are_there_and_the_order_is_not():
     assert max(figures("translation", "positions")) < 0.5
 
 
-def test_most_runs_need_the_encoder_s_self_attention_and_some_find_another_way():
+def test_half_of_the_runs_need_the_encoder_s_self_attention_and_half_find_another_way():
     fail = [x for x in figures("numbers", "encoder_self_attention") if x < 0.8]
     succeed = [x for x in figures("numbers", "encoder_self_attention") if x > 0.95]
     assert len(fail) + len(succeed) == 10
-    assert len(fail) > len(succeed) >= 2
+    assert (len(fail), len(succeed)) == (5, 5)
     assert min(figures("numbers", NOTHING)) > 0.95
     assert max(figures("numbers_end_hidden", "encoder_self_attention")) < 0.8
     assert median(figures("numbers_end_hidden", NOTHING)) > 0.95
