@@ -233,7 +233,7 @@ def take_out(record: dict[str, Any]) -> str:
         right, words, seconds = (
             [one[figure] for one in runs] for figure in ("accuracy", "next", "seconds")
         )
-        said = Counter(one["writes"]["73691"] for one in runs)
+        said = Counter(one["writes"]["73691"] or "no word" for one in runs)
         [(answer, times)] = said.most_common(1)
         rows.append(
             [without, span(right), span(words), f"{max(seconds):.1f}", f"{answer} ({times})"]

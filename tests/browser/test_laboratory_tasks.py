@@ -519,7 +519,9 @@ def test_each_task_takes_its_whole_domain(page):
 def test_each_part_is_left_out_by_its_name_and_in_the_design(page):
     whole = dict.fromkeys(SMALL["parts"], True)
     for part in whole:
-        design = page.run(MAKE + "return work.design;", task="parts", settings=whole | {part: False})
+        design = page.run(
+            MAKE + "return work.design;", task="parts", settings=whole | {part: False}
+        )
         assert design["without"] == [part]
         assert design["positions"] == ("none" if part == "positions" else "sinusoidal")
         assert design["n_heads"] == (1 if part == "heads" else 4)

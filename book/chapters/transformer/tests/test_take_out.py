@@ -138,7 +138,9 @@ def test_without_the_residual_path_the_sublayer_stands_alone(norm):
 
 
 def test_parts_that_cannot_be_left_out():
-    with pytest.raises(ValueError, match=r"expected parts out of root, .*, heads, got \['dropout'\]"):
+    with pytest.raises(
+        ValueError, match=r"expected parts out of root, .*, heads, got \['dropout'\]"
+    ):
         without("dropout")
     with pytest.raises(ValueError, match="got a scheme that works inside attention"):
         without("root", positions="alibi")

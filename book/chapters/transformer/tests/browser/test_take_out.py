@@ -8,7 +8,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from chapters.transformer.take_out import PARTS, TakeOut
-from tests.browser.laboratory_page import SMALL
+from measure.records import read_results
+from tests.browser.laboratory_page import SMALL, LaboratoryPage
+from tests.browser.test_laboratory import tasks_of
 
 pytestmark = pytest.mark.browser
 PATIENCE = 90_000
@@ -183,8 +185,10 @@ def test_stop_reset_and_switches_by_keyboard_alone(stage):
     def tab_to(wanted: str) -> None:
         for _ in range(25):
             page.keyboard.press("Tab")
-            reached.append(page.evaluate("""() => document.activeElement.closest("label")
-              ?.textContent ?? document.activeElement.textContent"""))
+            reached.append(
+                page.evaluate("""() => document.activeElement.closest("label")
+              ?.textContent ?? document.activeElement.textContent""")
+            )
             if reached[-1] == wanted:
                 return
         raise AssertionError(reached)
@@ -301,3 +305,37 @@ def test_the_engine_and_the_panel_are_light(stage):
     files = ("engine.js", "take_out.js", "take_out.css")
     sizes = {n: len(gzip.compress((stage.folder / "widgets" / n).read_bytes())) for n in files}
     assert sum(sizes.values()) <= 43_000, sizes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("without", "seed"),
+    [("encoder_self_attention", 5), ("encoder_self_attention", 8), ("positions", 0),
+     ("causal_mask", 2), ("cross_attention", 0)],
+)  # fmt: skip
+def test_a_reader_sees_what_was_recorded(browser, without, seed):
+    page = LaboratoryPage(browser)
+    body = """const run = await start("parts", settings, seed);
+      while (!run.done) run.step();
+      return { accuracy: run.probe().accuracy,
+        writes: Object.fromEntries(numbers.map((n) => [n, run.ask(n).output.join(" ")])) };"""
+    recorded = read_results("take_out")["without"][without][seed]
+    settings = {part: part != without for part in PARTS}
+    numbers = list(recorded["writes"])
+    found = page.run(body, settings=settings, seed=seed, numbers=numbers)
+    assert found["writes"] == recorded["writes"]
+    assert found["accuracy"] == pytest.approx(recorded["accuracy"], abs=1e-4)
+    page.page.close()
+
+
+@pytest.mark.slow
+def test_the_page_stays_free_while_two_models_train(stage):
+    """No task takes the page's thread for 50 ms; of three runs one within the bar is enough."""
+    longest: list[float] = []
+    while not longest or (len(longest) < 3 and longest[-1] >= 50):
+        page = stage.show(TakeOut("positions"))
+        browser = page.context.browser
+        browser.start_tracing(page=page, categories=["toplevel"])
+        trained(page)
+        longest.append(max(tasks_of(browser.stop_tracing())))
+    assert min(longest) < 50, longest
