@@ -7,6 +7,7 @@ file that makes it of a record. What stands outside such marks is text, and is l
 import re
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -223,6 +224,21 @@ def laboratories(record: dict[str, Any]) -> str:
             [row["task"], row["name"], span(accuracy), span(loss, 2), f"{max(seconds):.1f}"]
         )
     return table("laboratory | setting | accuracy | loss | s", rows)
+
+
+@from_record
+def take_out(record: dict[str, Any]) -> str:
+    rows = []
+    for without, runs in record["without"].items():
+        right, words, seconds = (
+            [one[figure] for one in runs] for figure in ("accuracy", "next", "seconds")
+        )
+        said = Counter(one["writes"]["73691"] or "no word" for one in runs)
+        [(answer, times)] = said.most_common(1)
+        rows.append(
+            [without, span(right), span(words), f"{max(seconds):.1f}", f"{answer} ({times})"]
+        )
+    return table("without | numbers right | next words right | s | 73691, most often", rows)
 
 
 def letters_by_position() -> str:

@@ -103,7 +103,7 @@ PARTS = (
 PAIRS = (  # parts of which one changes what the other leaves
     ("residual", "norms"),
     ("residual", "cross_attention"),
-    ("causal_mask", "root"),
+    ("causal_mask", "relu"),
     ("norms", "encoder_self_attention", "relu"),
     ("feed_forward", "relu", "positions"),
     ("cross_attention", "decoder_self_attention", "encoder_self_attention"),

@@ -38,6 +38,9 @@ function select(label, change) {
   } };
 }
 
+/** The words of an answer; some models end at once. */
+const wordsOf = ({ output }) => (output.length ? output : ["(no word)"]);
+
 /** One head of a map as rows of numbers, or the mean of its heads. */
 function rowsOf({ heads, queries, keys, data }, head) {
   const chosen = head === MEAN ? Array.from({ length: heads }, (_, k) => k)
@@ -66,7 +69,7 @@ function side(place) {
         + `Next words right: ${percent(probe.numbers[NEXT])}.` : "";
       said.replaceChildren(...(answer ? [
         h("span", { class: "take-asked", text: `${answer.text}: ` }),
-        labResults.tokens(answer.output), " ",
+        labResults.tokens(wordsOf(answer)), " ",
         h("span", { class: answer.right ? "lab-verdict lab-good" : "lab-verdict",
           text: answer.right ? "✓ right" : "✗ wrong" })] : []));
       const found = probe?.maps.find((one) => one.name === wanted);
@@ -301,7 +304,7 @@ function build(w) {
       show.setAttribute("aria-pressed", model === shown);
       share.textContent = state === "failed" ? "✗ failed"
         : labResults.percent(probes.at(-1)?.accuracy);
-      wrote.textContent = answer ? `${answer.text}: ${answer.output.join(" ")}` : "";
+      wrote.textContent = answer ? `${answer.text}: ${wordsOf(answer).join(" ")}` : "";
     } };
   }
 
