@@ -1,7 +1,5 @@
 """The records of the models without a part: how they are made, and what was found."""
 
-from statistics import median
-
 import pytest
 
 from chapters.transformer.experiments import parts, parts_real_text
@@ -84,12 +82,11 @@ def test_without_positions_the_words_are_there_and_the_order_is_not():
     assert max(figures("translation", "positions")) < 0.5
 
 
-def test_half_of_the_runs_need_the_encoder_s_self_attention_and_half_find_another_way():
-    fail = [x for x in figures("numbers", "encoder_self_attention") if x < 0.8]
-    succeed = [x for x in figures("numbers", "encoder_self_attention") if x > 0.95]
-    assert len(fail) + len(succeed) == 10
-    assert (len(fail), len(succeed)) == (5, 5)
-    assert min(figures("numbers", NOTHING)) > 0.95
-    assert max(figures("numbers_end_hidden", "encoder_self_attention")) < 0.8
-    assert median(figures("numbers_end_hidden", NOTHING)) > 0.95
-    assert median(figures("numbers_and", "encoder_self_attention")) > 0.9
+@pytest.mark.parametrize(
+    ("task", "failed"), [("numbers", 6), ("numbers_end_hidden", 9), ("numbers_and", 3)]
+)
+def test_some_runs_need_the_encoder_s_self_attention_and_others_find_another_way(task, failed):
+    assert min(figures(task, NOTHING)) > 0.95
+    found = figures(task, "encoder_self_attention")
+    assert len(found) == 10
+    assert (sum(x < 0.6 for x in found), sum(x > 0.95 for x in found)) == (failed, 10 - failed)
