@@ -28,7 +28,7 @@ class Step(NamedTuple):
 
 
 STEPS = (
-    Step("embedding, position", None, ("mètres", 0.59)),
+    Step("embedding", None, ("mètres", 0.59)),
     Step("self-attention 1", ("<bos>", 0.38), ("couronnes", 0.38)),
     Step("cross-attention 1", ("pesos", 0.88), ("pesos", 0.65)),
     Step("feed-forward 1", None, ("pesos", 0.62)),
