@@ -7,6 +7,7 @@ file that makes it of a record. What stands outside such marks is text, and is l
 import re
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -267,6 +268,21 @@ def laboratory_seeds(record: dict[str, Any]) -> str:
     )
 
 
+@from_record
+def take_out(record: dict[str, Any]) -> str:
+    rows = []
+    for without, runs in record["without"].items():
+        right, words, seconds = (
+            [one[figure] for one in runs] for figure in ("accuracy", "next", "seconds")
+        )
+        said = Counter(one["writes"]["73691"] or "no word" for one in runs)
+        [(answer, times)] = said.most_common(1)
+        rows.append(
+            [without, span(right), span(words), f"{max(seconds):.1f}", f"{answer} ({times})"]
+        )
+    return table("without | numbers right | next words right | s | 73691, most often", rows)
+
+
 def letters_by_position() -> str:
     """The laboratory of "longer": next letters right in each stretch, mean over the seeds."""
     settings = [row for row in read_results("laboratories")["settings"] if row["task"] == "longer"]
@@ -480,6 +496,77 @@ def mask_seeds(record: dict[str, Any]) -> str:
         "with 20 more pads | differ in the batch"
     )
     return table(header, rows)
+
+
+def spread(values: Iterable[float], digits: int = 2) -> str:
+    """The lowest, the median and the highest of many values; three and fewer as they are."""
+    values = list(values)
+    if len(values) <= 3:
+        return each(values, digits)
+    found = min(values), statistics.median(values), max(values)
+    return " / ".join(share(x, digits) for x in found)
+
+
+@from_record
+def parts(record: dict[str, Any]) -> str:
+    tasks = ("numbers", "translation")
+    rows = []
+    for part, name in record["parts"].items():
+        row = [name]
+        for task in tasks:
+            figures = record["needed"].get(task, {}).get(part, {})
+            row += [spread(figures.get(figure, ())) for figure in ("exact", "next_right")]
+            row.append(spread(record["used"].get(task, {}).get(part, ())))
+        rows.append(row)
+    columns = [f"{task}: {x}" for task in ("numbers", "the book's task") for x in PARTS_COLUMNS]
+    return table("|".join(["without", *columns]), rows)
+
+
+PARTS_COLUMNS = ("trained without, exact", "next words right", "switched off")
+
+
+def parts_numbers() -> str:
+    """Where seeds differ most: exact match of each seed, in order of size."""
+    record = read_results("parts")
+    rows = [
+        [told, record["parts"][part], each(sorted(found[part]["exact"]), 2)]
+        for task, told in NUMBERS.items()
+        for found in [record["needed"].get(task, {})]
+        for part in ("nothing", "encoder_self_attention", "encoder")
+        if part in found
+    ]
+    return table("numbers | without | exact, each seed", rows)
+
+
+NUMBERS = {
+    "numbers": "one hundred one",
+    "numbers_end_hidden": "the same, the end mark hidden from the decoder",
+    "numbers_and": "one hundred and one",
+}
+TABLES["parts_numbers"] = parts_numbers
+
+
+@from_record
+def parts_real_text(record: dict[str, Any]) -> str:
+    needed, used = record["needed"]["real_text"], record["used"].get("real_text", {})
+    first = {one["part"]: one["said"] for one in reversed(record["runs"])}
+    shown = [pair["source"] for pair in record["shown"]["real_text"]].index(REAL_TEXT_SHOWN)
+    rows = [
+        [
+            name,
+            ", ".join(f"{x:.1f}" for x in needed[part]["bleu"]),
+            each(needed[part]["next_right"], 2),
+            ", ".join(f"{x:.1f}" for x in used.get(part, ())),
+            f"*{first[part][shown].replace(' .', '')}*",
+        ]
+        for part, name in record["parts"].items()
+        if part in needed
+    ]
+    header = "without | trained without, BLEU | next words right | switched off, BLEU | it writes"
+    return table(header, rows)
+
+
+REAL_TEXT_SHOWN = "ein fußballspieler läuft vor einem grünen zaun über den rasen ."
 
 
 def written(text: str) -> str:

@@ -146,7 +146,8 @@ const found = [];
 
 # Presses Train in the laboratory %d of the page, or tells why that cannot be.
 TRAIN = """
-const frame = [...document.querySelectorAll("[data-module=laboratory]")][%d].querySelector(".bw");
+const all = document.querySelectorAll("[data-module=laboratory], [data-module=take_out]");
+const frame = all[%d].querySelector(".bw");
 const train = [...frame?.querySelectorAll("button") ?? []]
   .find(({ textContent }) => textContent === "Train");
 if (!train) return "there is no button Train";
@@ -154,11 +155,11 @@ train.click();
 return "";
 """
 STATUS = """
-const div = [...document.querySelectorAll("[data-module=laboratory]")][%d];
-return div.querySelector(".lab-status").textContent;
+const all = document.querySelectorAll("[data-module=laboratory], [data-module=take_out]");
+return all[%d].querySelector(".lab-status").textContent;
 """
 LABORATORIES = """
-return [...document.querySelectorAll("[data-module=laboratory]")].length;
+return document.querySelectorAll("[data-module=laboratory], [data-module=take_out]").length;
 """
 
 

@@ -59,6 +59,7 @@ IN_FORM: tuple[str, ...] = (
     "attention_layer",
     "self_attention",
     "multi_head",
+    "transformer",
     "modern_block",
     "distributed",
 )

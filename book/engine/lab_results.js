@@ -1,12 +1,27 @@
 // What a laboratory shows of its runs: curves with the list of runs, attention maps, examples.
 // Each part is { element, update(...) } and draws what it is given.
 import * as chart from "../widgets/js/chart.js";
+import * as controls from "../widgets/js/controls.js";
 import { h, hidden, freshId } from "../widgets/js/ui.js";
 
 const TABLE = 16; // rows or columns of a map as a table, which takes its time to make
 const WIDE = 16; // tokens at most of an example whose lines stand below each other
 const POINTS = 120; // of a loss curve: each is a mean over neighbouring steps
 const LATE = 100; // milliseconds after which a frame is not waited for
+
+/** The field for the seed of a run. */
+export function seed(w) {
+  const { most } = w.domain("seed");
+  const { element, input } = controls.text(w, "seed", { label: `Seed, 0 to ${most}`, parse(text) {
+    if (!/^\d+$/.test(text.trim()) || Number(text) > most) {
+      throw new Error(`expected a whole number from 0 to ${most}`);
+    }
+    return Number(text);
+  } });
+  input.setAttribute("inputmode", "numeric");
+  element.classList.add("lab-seed");
+  return element;
+}
 
 /** Losses [[step, loss]] as at most POINTS points, each the mean of its steps, up to a cap. */
 function thinned(losses, cap) {
@@ -20,12 +35,17 @@ function thinned(losses, cap) {
   return points;
 }
 
-/** Loss and accuracy of all runs over their steps; the one that is shown comes last, on top. */
-export function curves(measure) {
+const nameOf = ({ name, number }) => name ?? `Run ${number}`;
+
+/**
+ * Loss and accuracy of all runs over their steps; the one that is shown comes last, on top. Runs
+ * have names, which stand in a legend, or their numbers at the ends of their lines.
+ */
+export function curves(measure, height = 210) {
   const axis = (label, max) => ({ label, min: 0, max });
-  const loss = chart.lines({ title: "Loss of each run", height: 210, points: false,
+  const loss = chart.lines({ title: "Loss of each run", height, points: false,
     x: axis("step", 1), y: axis("Loss", 1) });
-  const accuracy = chart.lines({ title: `${measure}, of each run`, height: 210, points: false,
+  const accuracy = chart.lines({ title: `${measure}, of each run`, height, points: false,
     x: axis("step", 1), y: axis(measure, 1) });
   return {
     element: h("div", { class: "bw-columns" }, loss.element, accuracy.element),
@@ -35,19 +55,19 @@ export function curves(measure) {
       // A run that diverges leaves the picture at the top
       const starts = runs.flatMap(({ losses }) => losses.slice(0, 1).map(([, first]) => first));
       const cap = 1.2 * Math.max(0.1, ...starts.filter(Number.isFinite));
-      const one = (points, { number }) =>
-        ({ points: points.filter(([, y]) => Number.isFinite(y)), form: number - 1, end: number });
+      const one = (points, { name, number }) => ({ name, form: number - 1,
+        points: points.filter(([, y]) => Number.isFinite(y)), end: name ? null : number });
       const last = (points) => points.at(-1)?.[1].toPrecision(2) ?? "none yet";
       const series = ordered.map((run) => one(thinned(run.losses, cap), run));
       if (shown.torch) {
         const points = thinned(shown.torch, cap);
-        series.push({ points, form: shown.number + 2, end: "torch" });
+        series.push({ name: undefined, points, form: shown.number + 2, end: "torch" });
       }
       loss.update(series, { at, x, y: axis("Loss", cap), description:
-        runs.map((run) => `Run ${run.number}: ${last(run.losses)}.`).join(" ") });
-      accuracy.update(ordered.map((run) => one(run.probes.map((probe) =>
-        [probe.step, probe.accuracy]), run)), { at, x, y: axis(measure, 1), description: runs.map(
-        (run) => `Run ${run.number}: ${percent(run.probes.at(-1)?.accuracy)}.`).join(" ") });
+        runs.map((run) => `${nameOf(run)}: ${last(run.losses)}.`).join(" ") });
+      accuracy.update(ordered.map((run) => ({ ...one(run.probes.map((probe) =>
+        [probe.step, probe.accuracy]), run), name: undefined })), { at, x, y: axis(measure, 1), description: runs.map(
+        (run) => `${nameOf(run)}: ${percent(run.probes.at(-1)?.accuracy)}.`).join(" ") });
     },
   };
 }

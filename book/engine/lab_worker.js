@@ -5,6 +5,7 @@ import * as ui from "../widgets/js/ui.js";
 const script = /** @type {HTMLScriptElement | null} */ (document.currentScript);
 const here = script?.src; // in a page; a notebook's module has no address
 const PATIENCE = 20_000; // milliseconds that a kernel may take
+export const STARTS = "book-laboratory-starts"; // an event of the page: one laboratory at a time
 let [engine, questions] = [null, 0];
 
 /** A script leaves the engine in `bookEngine`; unlike fetch, this works from a file too. */

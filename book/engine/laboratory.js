@@ -10,7 +10,6 @@ const COMPARED = 50; // steps whose losses are compared with torch's
 const PATIENCE = 120_000; // milliseconds that torch may take
 const REPLAYED = 400; // steps at most that torch takes again
 const ANSWERS = 6; // that stand below the reader's own input
-const STARTS = "book-laboratory-starts"; // an event of the page: at most one run at a time
 const OVER = ["done", "stopped", "failed"];
 
 /** Why a model with these settings cannot be built, with what to do; null if it can. */
@@ -106,7 +105,7 @@ function build(w) {
     end("stopped");
     engine?.close();
     engine = null;
-    document.dispatchEvent(new CustomEvent(STARTS, { detail: self }));
+    document.dispatchEvent(new CustomEvent(labWorker.STARTS, { detail: self }));
     made += 1;
     const mine = { id: made, settings: w.snapshot(), state: paused ? "paused" : "loading",
       steps: 1, step: 0, ms: 0, losses: [], probes: [], answers: [], path: "", torch: null };
@@ -194,7 +193,7 @@ function build(w) {
 
   function go() {
     if (run?.state !== "paused") return;
-    document.dispatchEvent(new CustomEvent(STARTS, { detail: self }));
+    document.dispatchEvent(new CustomEvent(labWorker.STARTS, { detail: self }));
     problem = "";
     run.state = run.path ? "running" : "loading";
     send("go");
@@ -431,20 +430,12 @@ function build(w) {
 
   // --- the frame ---------------------------------------------------------------------------------
 
-  const { most } = w.domain("seed");
-  const seed = controls.text(w, "seed", { label: `Seed, 0 to ${most}`, parse(text) {
-    if (!/^\d+$/.test(text.trim()) || Number(text) > most) {
-      throw new Error(`expected a whole number from 0 to ${most}`);
-    }
-    return Number(text);
-  } });
-  seed.input.setAttribute("inputmode", "numeric");
-  seed.element.classList.add("lab-seed");
   w.add(
     h("div", { class: "bw-part" }, h("p", { class: "bw-label", text: "Settings to compare" }),
       h("div", { class: "bw-buttons" }, about.presets.map(([label, changes]) =>
         button(label, () => w.set(changes))))),
-    h("div", { class: "lab-controls" }, about.settings.map((one) => control(w, one)), seed.element),
+    h("div", { class: "lab-controls" }, about.settings.map((one) => control(w, one)),
+      labResults.seed(w)),
     h("div", { class: "lab-run" }, trouble, h("div", { class: "bw-buttons" }, train, toggle, single,
       stop), bar, status),
     ...(own ? [own] : []), results);
@@ -460,7 +451,7 @@ function build(w) {
   const others = (event) => event.detail !== self
     && pause("Another laboratory of this page has begun a run.");
   const seen = () => !document.hidden && later();
-  document.addEventListener(STARTS, others);
+  document.addEventListener(labWorker.STARTS, others);
   document.addEventListener("visibilitychange", seen);
   w.onReset(() => {
     forget();
@@ -469,7 +460,7 @@ function build(w) {
   });
   w.onClose(() => {
     forget();
-    document.removeEventListener(STARTS, others);
+    document.removeEventListener(labWorker.STARTS, others);
     document.removeEventListener("visibilitychange", seen);
   });
 }

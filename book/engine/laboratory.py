@@ -252,7 +252,28 @@ def _options(name: str) -> Callable[[Any], tuple[Any, ...]]:
     return options
 
 
-class Laboratory(BookWidget):
+class TrainsInPage(BookWidget):
+    """A widget whose page trains models; to a notebook the kernel sends what it needs for that."""
+
+    def __init__(self, **traits: Any):
+        super().__init__(**traits)
+        self.on_msg(self._answer)
+
+    def _answer(self, _: Any, content: Any, buffers: Any) -> None:
+        """Send the engine to a notebook's front end, or run torch from the same start; the answer
+        has the number of the question.
+        """
+        question = {"id": content.get("id")}
+        if content.get("wanted") == "engine":
+            self.send(question | {"engine": worker_text()}, buffers=[kernels()])
+        elif content.get("wanted") == "torch":
+            try:
+                self.send(question | {"torch": run_with_torch(content, buffers)})
+            except (KeyError, TypeError, ValueError, RuntimeError) as error:
+                self.send(question | {"torch": [], "problem": str(error)})
+
+
+class Laboratory(TrainsInPage):
     """Train a small Transformer in the page, and compare what its settings change.
 
     Args: task, a name of `TASKS`; seed, a whole number from 0 to 9999; any setting of the task, one
@@ -295,7 +316,6 @@ class Laboratory(BookWidget):
                     repr(settings[name]),
                 )
         super().__init__(task=task, about=_about(found), **{**found.start, **settings}, seed=seed)
-        self.on_msg(self._answer)
 
     def declared(self) -> dict[str, Any]:
         """The domains of the task's settings, and of the seed."""
@@ -327,19 +347,6 @@ class Laboratory(BookWidget):
         rows.append(("Seed", str(self.seed), f"0 to {HIGHEST_SEED}"))
         caption = f"{task.title}: what the page trains, and what a reader can set"
         return static_paragraph(task.lead) + static_table(caption, ("", "start", "options"), rows)
-
-    def _answer(self, _: Any, content: Any, buffers: Any) -> None:
-        """Send the engine to a notebook's front end, or run torch from the same start; the answer
-        has the number of the question.
-        """
-        question = {"id": content.get("id")}
-        if content.get("wanted") == "engine":
-            self.send(question | {"engine": worker_text()}, buffers=[kernels()])
-        elif content.get("wanted") == "torch":
-            try:
-                self.send(question | {"torch": run_with_torch(content, buffers)})
-            except (KeyError, TypeError, ValueError, RuntimeError) as error:
-                self.send(question | {"torch": [], "problem": str(error)})
 
 
 def run_with_torch(record: Mapping[str, Any], buffers: Sequence[Any]) -> list[float]:

@@ -5,7 +5,13 @@ import { oneOf } from "./tensors.js";
 
 const MULTIPLE = "expected d_model to be a multiple of n_heads, got";
 
-/** Where a layer stands in its model: makes parameters under torch's names for them. */
+/** Whether a design has this part: `without` names those that it leaves out. */
+const has = ({ without = [] }, part) => !without.includes(part);
+
+/**
+ * Where a layer stands in its model: makes parameters under torch's names for them. random: the
+ * generator of their first numbers, or a function that gives one for each name.
+ */
 export class Scope {
   constructor(engine, random, name = "", lists = { parameters: [], attention: [] }) {
     this.engine = engine;
@@ -20,19 +26,22 @@ export class Scope {
 
   /** A parameter whose numbers fill() makes. */
   parameter(name, shape, fill) {
-    const made = this.engine.parameter(`${this.name}${name}`, shape, fill);
+    const whole = `${this.name}${name}`;
+    const { random } = this;
+    const drawn = typeof random === "function" ? random(whole) : random;
+    const made = this.engine.parameter(whole, shape, () => fill(drawn));
     this.lists.parameters.push(made);
     return made;
   }
 
   /** One of numbers drawn evenly from -bound to bound. */
   uniform(name, shape, bound) {
-    return this.parameter(name, shape, () => bound * (2 * this.random.uniform() - 1));
+    return this.parameter(name, shape, (random) => bound * (2 * random.uniform() - 1));
   }
 
   /** One of normal numbers with mean 0. */
   normal(name, shape, std) {
-    return this.parameter(name, shape, () => std * this.random.normal());
+    return this.parameter(name, shape, (random) => std * random.normal());
   }
 }
 
@@ -77,15 +86,20 @@ class LayerNorm {
   forward(x) { return this.engine.layerNorm(x, this.gain, this.bias, 1e-5); }
 }
 
-/** max(0, x W_1 + b_1) W_2 + b_2. */
+/** max(0, x W_1 + b_1) W_2 + b_2; without its ReLU, two matrices one behind the other. */
 class FeedForward {
-  constructor(scope, { d_model, d_ff }) {
+  constructor(scope, config) {
+    const { d_model, d_ff } = config;
     this.engine = scope.engine;
+    this.bends = has(config, "relu");
     this.w_1 = new Linear(scope.in("w_1"), d_model, d_ff, { xavier: true });
     this.w_2 = new Linear(scope.in("w_2"), d_ff, d_model, { xavier: true });
   }
 
-  forward(x) { return this.w_2.forward(this.engine.relu(this.w_1.forward(x))); }
+  forward(x) {
+    const inner = this.w_1.forward(x);
+    return this.w_2.forward(this.bends ? this.engine.relu(inner) : inner);
+  }
 }
 
 // --- positions --------------------------------------------------------------------------------
@@ -174,11 +188,12 @@ const SCHEMES = new Map(Object.entries({
  */
 export class MultiHeadAttention {
   constructor(scope, d_model, n_heads, {
-    d_k = d_model / n_heads, positions = null, equal_weights: zero = false,
+    d_k = d_model / n_heads, positions = null, equal_weights: zero = false, scale = undefined,
   } = {}) {
     if (d_k % 1) throw new Error(`${MULTIPLE} d_model=${d_model} and n_heads=${n_heads}`);
     this.engine = scope.engine;
     this.n_heads = n_heads;
+    this.scale = scale; // of the scores, unless it is 1 / sqrt(d_k)
     this.weights = null;
     this.positions = positions ?? new Positions();
     const inside = n_heads * d_k;
@@ -196,8 +211,8 @@ export class MultiHeadAttention {
     const query = this.positions.rotate(this.w_q.forward(x_query));
     const key = this.positions.rotate(this.w_k.forward(x_key));
     const value = this.w_v.forward(x_key);
-    const { slopes } = this.positions;
-    const found = this.engine.attention(query, key, value, this.n_heads, { ...mask, slopes });
+    const { scale, positions: { slopes } } = this;
+    const found = this.engine.attention(query, key, value, this.n_heads, { ...mask, slopes, scale });
     this.weights = found.weights;
     return this.w_o.forward(found.output);
   }
@@ -205,34 +220,50 @@ export class MultiHeadAttention {
 
 // --- the two stacks ---------------------------------------------------------------------------
 
-/** Post-norm: LayerNorm(x + Sublayer(x)). Pre-norm: x + Sublayer(LayerNorm(x)). */
+const UNCHANGED = { forward: (x) => x }; // in the place of a norm that is left out
+
+/**
+ * Post-norm: LayerNorm(x + Sublayer(x)). Pre-norm: x + Sublayer(LayerNorm(x)). A sub-layer that is
+ * left out, by the name of its part, adds nothing; its norm stays.
+ */
 class Residual {
-  constructor(scope, { d_model, norm }, makeSublayer) {
+  constructor(scope, config, part, makeSublayer) {
+    const { d_model, norm } = config;
     this.engine = scope.engine;
-    this.sublayer = makeSublayer(scope.in("sublayer"));
-    this.norm = new LayerNorm(scope.in("norm"), d_model);
+    this.sublayer = has(config, part) ? makeSublayer(scope.in("sublayer")) : null;
+    this.norm = has(config, "norms") ? new LayerNorm(scope.in("norm"), d_model) : UNCHANGED;
+    this.passes = has(config, "residual");
     this.preNorm = norm === "pre";
   }
 
+  /** x with what the sub-layer adds; without the residual path, what the sub-layer makes of x. */
+  changed(x, given) {
+    if (!this.sublayer) return x;
+    const change = this.sublayer.forward(this.preNorm ? this.norm.forward(x) : x, given);
+    return this.passes ? this.engine.add(x, change) : change;
+  }
+
   forward(x, given) {
-    const inside = this.preNorm ? this.norm.forward(x) : x;
-    const sum = this.engine.add(x, this.sublayer.forward(inside, given));
-    return this.preNorm ? sum : this.norm.forward(sum);
+    const found = this.changed(x, given);
+    return this.preNorm ? found : this.norm.forward(found);
   }
 }
 
-const attention = (scope, config, positions = null) => new Residual(scope, config, (inside) => {
+function attention(scope, config, part, positions = null) {
   const { d_model, n_heads, equal_weights } = config;
-  return new MultiHeadAttention(inside, d_model, n_heads, { positions, equal_weights });
-});
+  const scale = has(config, "root") ? undefined : 1;
+  return new Residual(scope, config, part, (inside) =>
+    new MultiHeadAttention(inside, d_model, n_heads, { positions, equal_weights, scale }));
+}
 
 const feedForward = (scope, config) =>
-  new Residual(scope, config, (inside) => new FeedForward(inside, config));
+  new Residual(scope, config, "feed_forward", (inside) => new FeedForward(inside, config));
 
 /** Self-attention, then a feed-forward network. */
 export class EncoderLayer {
   constructor(scope, config, positions) {
-    this.self_attention = attention(scope.in("self_attention"), config, positions);
+    this.self_attention = attention(scope.in("self_attention"), config, "encoder_self_attention",
+      positions);
     this.feed_forward = feedForward(scope.in("feed_forward"), config);
   }
 
@@ -242,13 +273,15 @@ export class EncoderLayer {
 /** Causal self-attention, cross-attention to the memory, then a feed-forward network. */
 export class DecoderLayer {
   constructor(scope, config, positions) {
-    this.self_attention = attention(scope.in("self_attention"), config, positions);
-    this.cross_attention = attention(scope.in("cross_attention"), config);
+    this.self_attention = attention(scope.in("self_attention"), config, "decoder_self_attention",
+      positions);
+    this.cross_attention = attention(scope.in("cross_attention"), config, "cross_attention");
     this.feed_forward = feedForward(scope.in("feed_forward"), config);
+    this.causal = has(config, "causal_mask");
   }
 
   forward(x, { memory, lengths }) {
-    const own = this.self_attention.forward(x, { causal: true });
+    const own = this.self_attention.forward(x, { causal: this.causal });
     const both = this.cross_attention.forward(own, { x_key: memory, lengths });
     return this.feed_forward.forward(both);
   }
@@ -261,7 +294,8 @@ export class Stack {
     this.positions = new Scheme(scope.in("positions"), config);
     this.layers = Array.from({ length: config.n_layers }, (_, n) =>
       new Layer(scope.in(`layers.${n}`), config, this.positions));
-    this.norm = config.norm === "pre" ? new LayerNorm(scope.in("norm"), config.d_model) : null;
+    this.norm = config.norm === "pre" && has(config, "norms")
+      ? new LayerNorm(scope.in("norm"), config.d_model) : null;
   }
 
   /** What each layer is given: an encoder's a mask, a decoder's memory and its lengths. */

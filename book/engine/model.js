@@ -74,7 +74,10 @@ const KINDS = new Map(Object.entries({
   reader: Reader, one_stack: OneStack, translator: Translator,
 }));
 
-/** A model of this design in an engine of its own, with random numbers for its parameters. */
+/**
+ * A model of this design in an engine of its own, with random numbers for its parameters; random: a
+ * generator, or a function from a parameter's name to one, by which models with other parts begin alike.
+ */
 export function makeModel(engine, design, random) {
   const Kind = oneOf(KINDS, "a kind", design.kind);
   const scope = new Scope(engine, random);

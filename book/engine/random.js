@@ -14,6 +14,13 @@ function ln(x) {
   return 2 * sum - halvings * Math.LN2;
 }
 
+/** A whole number from 0 to 2^32 - 1 for a text. Source: Fowler, Noll and Vo, FNV-1a. */
+export function hashOf(text) {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i += 1) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  return hash >>> 0;
+}
+
 /** A generator of random numbers, fixed by its seed: a whole number from 0 to 2^32 - 1. */
 export function makeRandom(seed) {
   const uniform = math.uniform(seed);

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from engine.without import leave_out
 from lib.attention import MultiHeadAttention, attention_maps
 from lib.masks import causal_mask, combine_masks, padding_mask
 from lib.positions import Learned, Positions
@@ -65,7 +66,7 @@ def make_model(design: Mapping[str, Any]) -> nn.Module:
     """The model of torch that is equal to a design of the page's engine.
 
     Errors: ValueError for another kind than "reader", "one_stack" and "translator", and for a
-    field that its model refuses.
+    field that its model refuses, or a part that it cannot do without.
     """
     kind = design["kind"]
     if kind == "reader":
@@ -74,7 +75,7 @@ def make_model(design: Mapping[str, Any]) -> nn.Module:
     if kind == "one_stack":
         return OneStack(Config(**given, dropout=0.0))
     if kind == "translator":
-        return Transformer(Config(**given, dropout=0.0))
+        return leave_out(Transformer(Config(**given, dropout=0.0)), design.get("without", ()))
     raise ValueError(f'expected "reader", "one_stack" or "translator", got {kind!r}')
 
 

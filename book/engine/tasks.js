@@ -1,19 +1,15 @@
-// The seven laboratories: what a model reads, what it should answer, and how its answers are judged.
+// The eight laboratories: what a model reads, what it should answer, and how its answers are judged.
 // A task draws each batch from a generator that it is given, and from nothing else: so a batch can
 // be made again, in any order. What the model is tested on is drawn when the task is made.
 import * as math from "../widgets/js/math.js";
-import { makeRandom } from "./random.js";
+import { hashOf, makeRandom } from "./random.js";
 
 const range = (n, entry = (i) => i) => Array.from({ length: n }, (_, i) => entry(i));
 const numbered = (words) => new Map(words.map((word, i) => [word, i]));
 const share = (list) => list.reduce((n, holds) => n + Boolean(holds), 0) / list.length;
 
 /** Whether a text belongs to the one in `oneIn` that no model is trained on. */
-function isHeldOut(text, oneIn) {
-  let hash = 0x811c9dc5; // FNV-1a, then its high bits
-  for (let i = 0; i < text.length; i += 1) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
-  return (hash >>> 8) % oneIn === 0;
-}
+const isHeldOut = (text, oneIn) => (hashOf(text) >>> 8) % oneIn === 0; // by its high bits
 
 /** The likeliest class of each row of logits. */
 function likeliest(logits, classes) {
@@ -640,13 +636,21 @@ export function inWords(n) {
   return [...inWords(Math.floor(n / 1000)), "thousand", ...behind(n % 1000, n % 1000 < 100)];
 }
 
-function numbers({ longest, n_layers, n_heads, d_model, lr }, random) {
-  const [PAD, BOS, EOS, MOST] = [0, 1, 2, 6];
-  const source = ["<pad>", "<eos>", ...digits];
-  const target = ["<pad>", "<bos>", "<eos>", ...ONES, ...TENS, "hundred", "thousand", "and"];
-  const [sourceNumber, targetNumber] = [numbered(source), numbered(target)];
-  const design = { ...oneStack({ d_model, n_heads, n_layers, positions: "learned", max_length: 16 }),
-    kind: "translator", source_vocab: source.length, target_vocab: target.length };
+const [PAD, BOS, EOS] = [0, 1, 2];
+const SOURCE = ["<pad>", "<eos>", ...digits];
+const TARGET = ["<pad>", "<bos>", "<eos>", ...ONES, ...TENS, "hundred", "thousand", "and"];
+const [sourceNumber, targetNumber] = [numbered(SOURCE), numbered(TARGET)];
+const MOST_DIGITS = 6; // for which there are words
+
+/**
+ * What a translator of numbers is trained and tested on. most: digits that a reader may ask for.
+ * alone: the accuracy is that of numbers that the model writes by itself, word after word. Where no
+ * word can see a later one, it is that of the next words after the right ones, which is the same.
+ */
+function inEnglish({ design: more, options, rows, longest, most = MOST_DIGITS, alone = false },
+  random) {
+  const design = { ...oneStack(more), kind: "translator", source_vocab: SOURCE.length,
+    target_vocab: TARGET.length };
   delete design.causal; // the translator has its own masks
 
   // Each word by itself is learned: none of those up to twenty, and no round number, is held out.
@@ -686,17 +690,19 @@ function numbers({ longest, n_layers, n_heads, d_model, lr }, random) {
       const target_in = pack(texts, PAD);
       const target_out = target_in.map(() => -1);
       const batch = { ...from, target_in, target_out, target_time: texts[0].length };
-      const next = likeliest(read(batch).logits, target.length);
+      const next = likeliest(read(batch).logits, TARGET.length);
       texts.forEach((ids, row) => ids.push(next[(row + 1) * ids.length - 1]));
     }
     return texts.map((ids) => {
       const end = ids.indexOf(EOS);
-      return ids.slice(1, end < 0 ? ids.length : end).map((id) => target[id]);
+      return ids.slice(1, end < 0 ? ids.length : end).map((id) => TARGET[id]);
     });
   }
 
-  const tested = [...new Set(range(400, () => draw(random, true)))].slice(0, 120);
+  // Numbers that are written word after word take as many passes as they have words: fewer of them
+  const tested = [...new Set(range(400, () => draw(random, true)))].slice(0, alone ? 80 : 120);
   const exam = taught(tested);
+  const isRight = (n, words) => words.join(" ") === inWords(n).join(" ");
   const example = (n, got) => {
     const wanted = inWords(n);
     const right = range(Math.max(got.length, wanted.length), (i) => got[i] === wanted[i]);
@@ -704,16 +710,23 @@ function numbers({ longest, n_layers, n_heads, d_model, lr }, random) {
   };
 
   function probe(read) {
-    // A text is written wholly right if each word is the likeliest after the right ones.
-    const got = likeliest(read(exam).logits, target.length);
-    const whole = tested.map((_, row) => range(exam.target_time, (i) => row * exam.target_time + i)
-      .every((i) => exam.target_out[i] < 0 || exam.target_out[i] === got[i]));
-    const some = tested.slice(0, 6);
+    const got = likeliest(read(exam).logits, TARGET.length);
+    const right = got.map((id, i) => exam.target_out[i] < 0 || exam.target_out[i] === id);
+    const some = alone ? tested : tested.slice(0, 6);
     const written = translate(read, some);
+    const whole = tested.map((n, row) => (alone ? isRight(n, written[row])
+      : right.slice(row * exam.target_time, (row + 1) * exam.target_time).every(Boolean)));
     const lengths = [...new Set(tested.map((n) => String(n).length))].sort();
-    return { accuracy: share(whole), examples: some.map((n, i) => example(n, written[i])),
-      numbers: Object.fromEntries(lengths.map((length) => [`numbers of ${length} digits right`,
-        share(whole.filter((_, i) => String(tested[i]).length === length))])) };
+    return {
+      accuracy: share(whole),
+      examples: some.slice(0, 6).map((n, i) => example(n, written[i])),
+      numbers: {
+        ...(alone && { "next words right after the right ones":
+          share(right.filter((_, i) => exam.target_out[i] >= 0)) }),
+        ...Object.fromEntries(lengths.map((length) => [`numbers of ${length} digits right`,
+          share(whole.filter((_, i) => String(tested[i]).length === length))])),
+      },
+    };
   }
 
   /** The maps of a number with the words that the model writes for it. */
@@ -743,19 +756,41 @@ function numbers({ longest, n_layers, n_heads, d_model, lr }, random) {
     const { error } = tokensOf([...plain], digitNumbers, "digits only");
     if (error) return { error };
     const n = Number(plain);
-    return plain && String(n).length <= MOST ? { n }
-      : { error: `It takes a number of one to ${MOST} digits; its vocabulary has no word for more.` };
+    if (plain && String(n).length <= most) return { n };
+    const why = most < MOST_DIGITS ? "it was trained on no longer ones"
+      : "its vocabulary has no word for more";
+    return { error: `It takes a number of one to ${most} digits; ${why}.` };
   }
 
   function ask(read, text) {
     const { n, error } = parse(text);
     if (error) return { error };
     const [output] = translate(read, [n]);
-    return { input: [...String(n)], output, right: output.join(" ") === inWords(n).join(" ") };
+    return { input: [...String(n)], output, right: isRight(n, output) };
   }
 
-  const batch = (from) => taught(range(64, () => draw(from, false)));
-  return { design, options: { steps: 500, lr, schedule: "cosine" }, batch, probe, maps, ask };
+  const batch = (from) => taught(range(rows, () => draw(from, false)));
+  return { design, options, batch, probe, maps, ask };
+}
+
+const numbers = ({ longest, lr, ...sizes }, random) => inEnglish({
+  design: { ...sizes, positions: "learned", max_length: 16 }, longest, rows: 64,
+  options: { steps: 500, lr, schedule: "cosine" },
+}, random);
+
+// parts: the same with the paper's small Transformer, each part of which can be left out.
+const PARTS = ["cross_attention", "causal_mask", "residual", "positions", "encoder_self_attention",
+  "decoder_self_attention", "feed_forward", "heads", "root", "norms", "relu"];
+
+function parts(settings, random) {
+  const without = PARTS.filter((part) => !settings[part]);
+  const { heads, positions } = settings;
+  return inEnglish({
+    design: { d_model: 32, n_layers: 1, n_heads: heads ? 4 : 1, norm: "post", without,
+      positions: positions ? "sinusoidal" : "none", max_length: 10 },
+    longest: 5, most: 5, rows: 32, alone: true,
+    options: { steps: 600, lr: 0.005, schedule: "cosine", warmup: 60 },
+  }, random);
 }
 
 // --- settings --------------------------------------------------------------------------------
@@ -779,6 +814,7 @@ const TASKS = new Map(Object.entries({
   longer: { make: longer, rules: {
     positions: oneOf("none", "learned", "sinusoidal", "rotary", "alibi"), ...common } },
   numbers: { make: numbers, rules: { longest: whole(2, 6), ...common } },
+  parts: { make: parts, rules: Object.fromEntries(PARTS.map((part) => [part, switched])) },
 }));
 
 /**

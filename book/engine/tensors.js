@@ -225,14 +225,16 @@ class Engine {
   /**
    * softmax(Q K^T / sqrt(d_k)) V for each head; the heads lie side by side in the last axis.
    * Query i sees the keys up to i where causal, and the first lengths[row] keys where given.
-   * slopes: of ALiBi, one for each head. Returns the output and the weights.
+   * slopes: of ALiBi, one for each head. scale: another one than 1 / sqrt(d_k). Returns the output
+   * and the weights.
    */
-  attention(query, key, value, heads, { causal = false, lengths = null, slopes = null }) {
+  attention(query, key, value, heads, {
+    causal = false, lengths = null, slopes = null, scale = 1 / Math.sqrt(query.width / heads),
+  }) {
     const { kernels } = this;
     const [batch, queries] = query.shape;
     const keys = key.shape[1];
     const [d_k, d_v] = [query.width / heads, value.width / heads];
-    const scale = 1 / Math.sqrt(d_k);
     const weights = this.zeros([batch, heads, queries, keys]);
     const output = this.zeros([batch, queries, value.width]);
     const eachHead = (visit) => {

@@ -1,7 +1,7 @@
 // One run: a task, a model and an optimiser. Each number of it is fixed by the settings and the seed.
 import { makeModel } from "./model.js";
 import { makeAdam } from "./optimiser.js";
-import { makeRandom } from "./random.js";
+import { hashOf, makeRandom } from "./random.js";
 import * as tasks from "./tasks.js";
 
 const [PARAMETERS, TESTED] = [-1, -2]; // beside the steps 0, 1, ...: what else is drawn
@@ -37,7 +37,10 @@ export function makeRun({ engine, task, settings, seed }) {
     throw new Error(`expected a seed from 0 to ${2 ** 32 - 1}, a whole number, got ${seed}`);
   }
   const work = tasks.make(task, settings, makeRandom(mix(seed, TESTED)));
-  const model = makeModel(engine, work.design, makeRandom(mix(seed, PARAMETERS)));
+  // Where parts can be left out, each of the others has the same first numbers in every model.
+  const first = mix(seed, PARAMETERS);
+  const model = makeModel(engine, work.design, work.design.without
+    ? (name) => makeRandom(mix(first ^ hashOf(name), PARAMETERS)) : makeRandom(first));
   const adam = makeAdam(model.parameters, work.options);
   const { steps, lr } = work.options;
   const begun = model.save();

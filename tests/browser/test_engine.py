@@ -87,11 +87,48 @@ def padded():
         yield design | {"equal_weights": equal, "padded": True}
 
 
+PARTS = (
+    "cross_attention",
+    "causal_mask",
+    "residual",
+    "positions",
+    "encoder_self_attention",
+    "decoder_self_attention",
+    "feed_forward",
+    "heads",
+    "root",
+    "norms",
+    "relu",
+)
+PAIRS = (  # parts of which one changes what the other leaves
+    ("residual", "norms"),
+    ("residual", "cross_attention"),
+    ("causal_mask", "relu"),
+    ("norms", "encoder_self_attention", "relu"),
+    ("feed_forward", "relu", "positions"),
+    ("cross_attention", "decoder_self_attention", "encoder_self_attention"),
+)
+
+
+def without():
+    """A small Transformer without each of its parts, and without several; pre-norm too."""
+    sizes = {"source_vocab": 13, "target_vocab": 17, "n_layers": 1, "d_model": 12, "d_ff": 23}
+    taken = [(), *((part,) for part in PARTS), *PAIRS]
+    for parts, norm in [*product(taken, ("post",)), *product(PAIRS[:4], ("pre",))]:
+        design = {"kind": "translator", **sizes, "norm": norm, "activation": "relu", "tied": False}
+        yield design | {
+            "n_heads": 1 if "heads" in parts else 4,
+            "positions": "none" if "positions" in parts else "sinusoidal",
+            "without": list(parts),
+        }
+
+
 DESIGNS = [
     *readers(),
     *stacks("one_stack", "causal"),
     *stacks("translator", "tied"),
     *padded(),
+    *without(),
 ]
 OPTIONS = [
     {"steps": STEPS, "lr": 1e-3, "schedule": "cosine", "warmup": 7, "clip": 0.5},
@@ -194,7 +231,10 @@ def run_beside_torch(train, wasm: str, number: int, seed: int) -> dict[str, floa
     replay = Replay(design, options, runs[0]["first"])
     parameters = dict(replay.model.named_parameters())
     loss = replay.learn(batches[0])
-    gradients = {name: p.grad.clone() for name, p in parameters.items()}
+    # Where nothing reads the encoder, torch gives its parameters no gradient.
+    gradients = {
+        n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in parameters.items()
+    }
     largest = max(gradient.abs().max().item() for gradient in gradients.values())
     losses = torch.tensor(replay.run(batches))
     # A tensor that no loss depends on, such as a bias of the keys, has rounding for a gradient.

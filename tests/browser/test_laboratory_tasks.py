@@ -48,7 +48,7 @@ def test_a_batch_depends_on_its_generator_alone(page, task):
     assert first == again == of_other
     assert first != next_one
     lists = {name: len(values) for name, values in first.items() if isinstance(values, list)}
-    if task == "numbers":
+    if task in ("numbers", "parts"):
         n, source, target = (first[name] for name in ("rows", "source_time", "target_time"))
         sizes = {"source": n * source, "source_lengths": n}
         assert lists == sizes | {"target_in": n * target, "target_out": n * target}
@@ -62,10 +62,11 @@ def test_a_batch_depends_on_its_generator_alone(page, task):
 @pytest.mark.parametrize("task", SMALL)
 def test_who_knows_all_is_right_and_who_never_knows_is_wrong(page, task):
     right, wrong = exam(page, task), exam(page, task, shift=1)
-    key = {"future": "next words right"}.get(task)
+    next_words = {"future": "next words right", "parts": "next words right after the right ones"}
+    key = next_words.get(task)
     best, worst = (found["numbers"][key] if key else found["accuracy"] for found in (right, wrong))
     assert (best, worst) == (1, 0)
-    if task not in ("future", "numbers"):  # those write their examples themselves
+    if task not in ("future", "numbers", "parts"):  # those write their examples themselves
         for one in right["examples"]:
             assert all(one["right"])
             assert one["wanted"] == one["got"]
@@ -371,6 +372,8 @@ def test_a_wrong_word_makes_a_number_wrong(page):
         ("longer", {"d_model": 14}, "Rotary positions turn pairs of numbers, but each head has 7"),
         ("numbers", {"longest": 7}, "expected longest to be a whole number from 2 to 6, got 7"),
         ("numbers", {"longest": None}, "expected longest to be .* got null"),
+        ("parts", {"norms": 1}, "expected norms to be true or false, got 1"),
+        ("parts", {"n_heads": 3}, "expected the settings cross_attention, .* got n_heads too"),
     ],
 )
 def test_settings_that_do_not_fit(page, task, changes, says):
@@ -410,6 +413,7 @@ ASK = MAKE + "return texts.map((text) => work.ask(oracle(work).read, text));"
         ("numbers", "", "a number of one to 6 digits"),
         ("numbers", "1234567", "a number of one to 6 digits"),
         ("numbers", "-3", "does not know “-”"),
+        ("parts", "123456", "one to 5 digits; it was trained on no longer ones"),
     ],
 )
 def test_texts_that_a_task_cannot_read(page, task, text, says):
@@ -517,7 +521,8 @@ def test_each_task_takes_its_whole_domain(page):
         "filled": (True, False), "updates": (1, 300),
         "attention": ("itself", "equal", "chosen"),
     }  # fmt: skip
-    for task, settings in SMALL.items():
+    sized = {task: settings for task, settings in SMALL.items() if task != "parts"}
+    for task, settings in sized.items():
         own = {name: values for name, values in domains.items() if name in settings}
         for name, value in itertools.chain(*([(n, v) for v in vs] for n, vs in own.items())):
             changed = settings | {"d_model": 14, "positions": "none"} | {name: value}
@@ -525,3 +530,25 @@ def test_each_task_takes_its_whole_domain(page):
             design = page.run(MAKE + "return work.design;", task=task, settings=changed)
             if name in ("positions", "causal", "norm", "n_heads", "n_layers"):
                 assert design[name] == value, (task, name)
+
+
+def test_each_part_is_left_out_by_its_name_and_in_the_design(page):
+    whole = dict.fromkeys(SMALL["parts"], True)
+    for part in whole:
+        design = page.run(
+            MAKE + "return work.design;", task="parts", settings=whole | {part: False}
+        )
+        assert design["without"] == [part]
+        assert design["positions"] == ("none" if part == "positions" else "sinusoidal")
+        assert design["n_heads"] == (1 if part == "heads" else 4)
+        assert design["norm"] == "post"
+
+
+def test_numbers_are_judged_as_the_model_writes_them(page):
+    """With an oracle for the next word: right while it sees the right words, wrong alone."""
+    found = exam(page, "parts")
+    assert found["numbers"]["next words right after the right ones"] == 1
+    assert found["accuracy"] == 0
+    assert 60 <= found["asked"]["rows"] <= 80
+    lengths = [name for name in found["numbers"] if name.startswith("numbers of")]
+    assert lengths == [f"numbers of {n} digits right" for n in (2, 3, 4, 5)]

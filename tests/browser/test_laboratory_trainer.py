@@ -57,6 +57,7 @@ TEXTS = {
     "future": ("the small dogs", [".", "the", "small", "dogs"]),
     "depth": ("31415926", list("31415926")),
     "numbers": ("342", ["3", "4", "2", "<eos>"]),
+    "parts": ("342", ["3", "4", "2", "<eos>"]),
 }
 
 
@@ -111,11 +112,11 @@ def test_a_probe_shows_maps_examples_and_numbers_and_changes_nothing(page, task)
             isinstance(token, str) for key in ("input", "wanted", "got") for token in one[key]
         )
     names = [one["name"] for one in first["maps"]]
-    assert len(set(names)) == len(names) == {"depth": 3, "numbers": 3}.get(task, 1)
+    assert len(set(names)) == len(names) == {"depth": 3, "numbers": 3, "parts": 3}.get(task, 1)
     for one in first["maps"]:
         heads, queries, keys = one["heads"], one["queries"], one["keys"]
         assert (heads, queries, keys) == (
-            SMALL[task]["n_heads"],
+            SMALL[task].get("n_heads", 4),
             len(one["rows"]),
             len(one["columns"]),
         )
@@ -205,3 +206,22 @@ def test_rates_that_will_hardly_do_are_noted(page, lr, says):
     body = "const run = await start(task, settings); return run.note;"
     note = page.run(body, task="neighbours", settings=SMALL["neighbours"] | {"lr": lr})
     assert note is None if says is None else note.endswith(says)
+
+
+def test_parts_that_stay_begin_as_in_the_whole_model(page):
+    body = """const { parameters } = (await start("parts", settings, 3)).record();
+      return parameters.map(({ name, data }) => [name, data]);"""
+    whole = dict(page.run(body, settings=dict.fromkeys(SMALL["parts"], True)))
+    gone = {
+        "cross_attention": "decoder.layers.0.cross_attention.sublayer.",
+        "encoder_self_attention": "encoder.layers.0.self_attention.sublayer.",
+        "feed_forward": "feed_forward.sublayer.",
+        "norms": ".norm.",
+    }
+    for part in SMALL["parts"]:
+        found = dict(page.run(body, settings=dict.fromkeys(SMALL["parts"], True) | {part: False}))
+        assert found == {name: whole[name] for name in found}
+        if part in gone:
+            assert {gone[part] in name for name in whole.keys() - found.keys()} == {True}
+    drawn = [tuple(data) for data in whole.values() if len(set(data)) > 1]
+    assert len(set(drawn)) == len(drawn) > 15

@@ -14,7 +14,7 @@ ADDRESS = (HTML / "book" / "10_transformer.html").as_uri()
 SIZE = "(node) => node.getBoundingClientRect().width"
 
 
-@pytest.fixture(params=[1440, 390])
+@pytest.fixture(params=[900, 390])
 def page(request, browser: Browser):
     """The page on a desktop, and on a telephone."""
     phone = request.param == 390

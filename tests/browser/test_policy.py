@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from build.pages.policy import protect
+from engine.text import LABORATORIES
 from tests.paths import HTML
 
 pytestmark = [pytest.mark.browser, pytest.mark.built]
@@ -70,7 +71,8 @@ def test_only_pages_with_a_laboratory_may_train():
     for path in PAGES:
         text = path.read_text(encoding="utf-8")
         policy = text.partition(META)[2].partition('"')[0]
-        trains = '<div class="book-widget" data-module="laboratory">' in text
+        divs = (f'<div class="book-widget" data-module="{name}">' for name in LABORATORIES)
+        trains = any(div in text for div in divs)
         assert ("'wasm-unsafe-eval'" in policy) is trains, path
         assert ("worker-src blob:" in policy) is trains, path
         assert ("worker-src 'none'" in policy) is not trains, path

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 from pypdf import PdfReader
 
+from engine.text import LABORATORIES
 from scripts import make_pdf
 from tests.gate import some_widgets
 from tests.paths import HTML
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.browser
 CHAPTER = HTML / "book" / "04_self_attention.html"
 
 
-@pytest.mark.parametrize("name", some_widgets(SAMPLES.keys() - {"laboratory"}))
+@pytest.mark.parametrize("name", some_widgets(SAMPLES.keys() - set(LABORATORIES)))
 def test_widget_stands_on_paper(stage, name):
     """Light, with its colours, with what the controls are set to and without the controls."""
     page = stage.show(SAMPLES[name](), theme="dark", width=750)  # about a sheet of A4

@@ -114,7 +114,7 @@ def test_reset_returns_to_the_start(stage, sample):
     if slider.count():
         slider.press("ArrowLeft")
     else:  # a widget without sliders has something to choose
-        page.locator(".bw-segments label:not(:has(:checked))").first.click()
+        page.locator(":is(.bw-segments label, .bw-toggle):not(:has(:checked))").first.click()
     assert page.locator(".bw").inner_html() != before
     page.get_by_role("button", name="Reset").click()
     visible = page.locator(".bw-body").inner_text()

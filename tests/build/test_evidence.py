@@ -25,6 +25,10 @@ CASES = {
     ),
     "the outcome alone": ([PREDICT + OUTCOME], [["So"]]),
     "a laboratory": ([PREDICT, "Try it.", laboratory(), "After.", OUTCOME], [["After.", "So"]]),
+    "another laboratory": (
+        [PREDICT, "Try it.", laboratory("take_out"), "After.", OUTCOME],
+        [["After.", "So"]],
+    ),
     "another widget": (
         [PREDICT, "Try it.", laboratory("map"), OUTCOME],
         [["Try it.", "map", "So"]],

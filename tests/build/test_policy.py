@@ -6,6 +6,7 @@ import hashlib
 import pytest
 
 from build.pages.policy import POLICY, join_scripts, name_actions, protect
+from engine.text import LABORATORIES
 from tests.paths import BOOK
 
 PAGE = """<!DOCTYPE html>
@@ -66,9 +67,11 @@ def test_no_policy_allows_unnamed_scripts():
 def test_only_a_page_with_a_laboratory_may_train():
     """It starts a worker from a Blob and compiles WebAssembly; all else is as on other pages."""
     body = '<div class="book-widget" data-module="{}">'
-    pages = {name: PAGE.replace("<p>", body.format(name) + "<p>") for name in ("laboratory", "map")}
+    names = (*LABORATORIES, "map")
+    pages = {name: PAGE.replace("<p>", body.format(name) + "<p>") for name in names}
     policies = {name: policy_of(protect(page)) for name, page in pages.items()}
     assert policies["map"] == policy_of(protect(PAGE))
+    assert policies["take_out"] == policies["laboratory"]
     changed = {n for n, values in policies["map"].items() if policies["laboratory"][n] != values}
     assert changed == {"script-src", "worker-src"}
     assert policies["laboratory"]["worker-src"] == ["blob:"]

@@ -15,8 +15,9 @@ from sphinx.transforms import SphinxTransform
 
 from build.directives.questions import asked
 from build.doctree.outputs import is_cell
+from engine.text import LABORATORIES
 
-LABORATORY = 'data-module="laboratory"'
+DIVS = [f'data-module="{name}"' for name in LABORATORIES]
 
 
 class evidence(nodes.General, nodes.Element):
@@ -41,7 +42,8 @@ def answers(predict: nodes.Element, outcome: nodes.Element) -> list[list[nodes.N
 
 
 def is_laboratory(node: nodes.Node) -> bool:
-    return is_cell(node) and any(LABORATORY in raw.astext() for raw in node.findall(nodes.raw))
+    texts = [raw.astext() for raw in node.findall(nodes.raw)] if is_cell(node) else []
+    return any(div in text for div in DIVS for text in texts)
 
 
 class KeepEvidence(SphinxTransform):

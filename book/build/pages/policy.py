@@ -14,6 +14,8 @@ import hashlib
 import html
 import re
 
+from engine.text import LABORATORIES
+
 POLICY = {
     "default-src": ["'none'"],  # frames, plug-ins, media and requests by scripts too
     "script-src": ["'self'"],  # in Chromium, Firefox and WebKit a file's too, where a page is one
@@ -30,7 +32,9 @@ POLICY = {
 }
 # A page with a laboratory trains in a worker, made of text that the page loaded as a script, and in
 # WebAssembly. No other page may.
-LABORATORY = '<div class="book-widget" data-module="laboratory">'
+TRAINS = re.compile(
+    rf'<div class="book-widget" data-module="(?:{"|".join(LABORATORIES)})">'  # as base.py writes it
+)
 TRAINING = {"script-src": ["'self'", "'wasm-unsafe-eval'"], "worker-src": ["blob:"]}
 # What the theme's inline handlers do, by the name that page.js knows.
 ACTIONS = {"toggleFullScreen()": "fullscreen", "window.print()": "print"}
@@ -108,7 +112,7 @@ def protect(text: str) -> str:
     scripts = [digest(match.group(2)) for match in INLINE.finditer(text) if runs(match)]
     styles = [digest(match.group(1)) for match in STYLE.finditer(text)]
     added = {"script-src": scripts, "style-src-elem": styles}
-    allowed = POLICY | TRAINING if LABORATORY in text else POLICY
+    allowed = POLICY | TRAINING if TRAINS.search(text) else POLICY
     policy = "; ".join(
         " ".join([name, *dict.fromkeys(values + added.get(name, []))])
         for name, values in allowed.items()

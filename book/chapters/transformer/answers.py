@@ -1,5 +1,7 @@
 """Right and wrong answers to the exercises of chapter 10; the wrong with what they are told."""
 
+import math
+from dataclasses import replace
 from functools import partial, reduce
 
 import torch
@@ -12,6 +14,141 @@ from lib.transformer import Transformer
 
 def causal(x):
     return causal_mask(x.shape[1], device=x.device)
+
+
+def with_own_masks(parts, source, target_in):
+    """Masks with an axis for the heads, made by hand."""
+    d_model = parts.target.size(1)
+    real = (source != PAD)[:, None, None, :]
+    place = torch.arange(target_in.size(1))
+    earlier = (place[:, None] >= place)[None, None]
+    x = F.embedding(source, parts.source) * d_model**0.5 + parts.positions[: source.size(1)]
+    for layer in parts.encoder:
+        first, second = layer.norms
+        x = first(x + layer.attention(x, x, mask=real))
+        x = second(layer.network(x) + x)
+    y = F.embedding(target_in, parts.target) * d_model**0.5
+    y = y + parts.positions[None, : target_in.size(1)]
+    for layer in parts.decoder:
+        first, second, third = layer.norms
+        y = first(layer.attention(y, y, mask=earlier) + y)
+        y = second(layer.cross_attention(y, x, mask=real) + y)
+        y = third(layer.network(y) + y)
+    return F.linear(y, parts.target)
+
+
+def with_steps(parts, source, target_in):
+    """A list of sub-layers that one loop adds and normalises."""
+
+    def stack(x, layers):
+        for steps, norms in layers:
+            for step, norm in zip(steps, norms, strict=True):
+                x = norm(x + step(x))
+        return x
+
+    def embedded(matrix, tokens):
+        return matrix[tokens] * math.sqrt(len(matrix[0])) + parts.positions[: len(tokens[0])]
+
+    real = source.ne(PAD).unsqueeze(1)
+    own = causal_mask(target_in.shape[-1])
+    encoder = [
+        ([partial(lambda m, x: m(x, x, mask=real), one.attention), one.network], one.norms)
+        for one in parts.encoder
+    ]
+    memory = stack(embedded(parts.source, source), encoder)
+    decoder = [
+        (
+            [
+                partial(lambda m, y: m(y, y, mask=own), one.attention),
+                partial(lambda m, y: m(y, memory, mask=real), one.cross_attention),
+                one.network,
+            ],
+            one.norms,
+        )
+        for one in parts.decoder
+    ]
+    return stack(embedded(parts.target, target_in), decoder) @ parts.target.T
+
+
+def one_sentence_at_a_time(parts, source, target_in):
+    """Without any padding, so without its mask."""
+    rows = []
+    for tokens, target in zip(source, target_in, strict=True):
+        rows.append(with_steps(parts, tokens[tokens != PAD][None], target[None]))
+    return torch.cat(rows)
+
+
+def connected(
+    *,
+    scale=True,
+    positions="xy",
+    padding="xy",
+    own=True,
+    encoder_mask=None,
+    memory=-1,
+    level=False,
+    added=True,
+    norm="post",
+    swap=False,
+    network=True,
+    queries="y",
+    project="target",
+):
+    """The forward pass, with one thing wrong."""
+
+    def forward(parts, source, target_in):
+        root = parts.source.shape[1] ** 0.5 if scale else 1
+        real = (source != PAD)[:, None]
+        x, y = parts.source[source] * root, parts.target[target_in] * root
+        x = x + parts.positions[: x.shape[1]] * ("x" in positions)
+        y = y + parts.positions[: y.shape[1]] * ("y" in positions)
+        causal = causal_mask(y.shape[1]) if own else None
+
+        def around(x, step, norm_layer):
+            if norm == "pre":
+                return x + step(norm_layer(x))
+            x = step(x) + x * added
+            return norm_layer(x) if norm == "post" else x
+
+        outputs = [x]
+        for layer in parts.encoder:
+            mask = real if "x" in padding else None
+            mask = encoder_mask(real) if encoder_mask else mask
+            attend = partial(lambda m, mask, x: m(x, x, mask=mask), layer.attention, mask)
+            x = around(x, attend, layer.norms[0])
+            x = around(x, layer.network, layer.norms[1]) if network else x
+            outputs.append(x)
+        for i, layer in enumerate(parts.decoder):
+            of = outputs[i + 1] if level else outputs[memory]
+            read = real if "y" in padding else None
+
+            def cross(y, m=layer, of=of, read=read):
+                asked = (of, y) if queries == "x" else (y, of)
+                return m.cross_attention(*asked, mask=None if queries == "x" else read)
+
+            steps = [lambda y, m=layer: m.attention(y, y, mask=causal), cross]
+            steps = list(zip(steps, layer.norms, strict=False))
+            for step, norm_layer in steps[::-1] if swap else steps:
+                y = around(y, step, norm_layer)
+            y = around(y, layer.network, layer.norms[2]) if network else y
+        if project == "nothing":
+            return y
+        return y @ (parts.target if project == "target" else parts.source).T
+
+    return forward
+
+
+def shifted_once_more(parts, source, target_in):
+    return connected()(parts, source, target_in.roll(1, 1))
+
+
+def one_norm_for_all(parts, source, target_in):
+    """The first norm of a layer is used after each of its sub-layers."""
+    encoder, decoder = (
+        [replace(layer, norms=layer.norms[:1] * 3) for layer in stack]
+        for stack in (parts.encoder, parts.decoder)
+    )
+    return connected()(replace(parts, encoder=encoder, decoder=decoder), source, target_in)
 
 
 def with_bos(target_out, rest):
@@ -416,6 +553,7 @@ def count(*, biases=True, norms=True, last=True, shared=True, cross=True, output
 
 
 RIGHT = {
+    "my_transformer": [connected(), with_own_masks, with_steps, one_sentence_at_a_time],
     "shift_right": [rolled, from_lists, filled_in, ends_left_out, by_a_matrix, padded_and_cut],
     "decoder_layer": [own_mask, mask_of_the_batch, all_given, chained, bare, masks_with_heads],
     "run_transformer": [
@@ -436,6 +574,33 @@ RIGHT = {
 }
 
 WRONG = {
+    "my_transformer": {
+        connected(scale=False): "not multiplied by the root of d_model",
+        connected(positions="y"): "the source has no positions",
+        connected(positions="x"): "the target has no positions",
+        connected(positions=""): "neither side has positions",
+        connected(padding="y"): "padding of the source is read in the encoder",
+        connected(padding="x"): "padding of the memory is read in the cross-attention",
+        connected(padding=""): "both the encoder and the cross-attention need its mask",
+        connected(own=False): "the causal mask is missing",
+        connected(encoder_mask=lambda real: real & causal_mask(real.shape[-1])): (
+            "the encoder has a causal mask"
+        ),
+        connected(memory=0): "the memory is the embedded source",
+        connected(level=True): "all read the last one",
+        connected(added=False): "nothing is added",
+        connected(norm="none"): "no norm is applied",
+        connected(norm="pre"): "(pre-norm)",
+        connected(swap=True): "cross-attention comes after self-attention",
+        connected(network=False): "the feed-forward networks are missing",
+        connected(queries="x"): "RuntimeError",
+        connected(project="nothing"): "got (3, 5, 12); it is (batch, time, target_vocab)",
+        connected(project="source"): "got (3, 5, 29); it is (batch, time, target_vocab)",
+        lambda *given: connected()(*given).softmax(-1): "without a softmax",
+        lambda *given: connected()(*given).detach(): "the output is detached",
+        shifted_once_more: "target_in is shifted already",
+        one_norm_for_all: "which norm follows",
+    },
     "shift_right": {
         shifted_in_place: "argument 1 was changed",
         shifted_into_itself: "argument 1 was changed",

@@ -1,7 +1,10 @@
-"""Properties of a Transformer put together by hand: the shift, a layer, all of it, its size."""
+"""Properties of a Transformer put together by hand: all of it, the shift, a layer, its size."""
 
+import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +20,7 @@ from checks.framework import (
     normals,
     require,
     require_close,
+    require_gradients,
     stir,
 )
 from lib.data import BOS, EOS, PAD
@@ -24,6 +28,7 @@ from lib.masks import causal_mask
 from lib.transformer import Config, DecoderLayer, Transformer
 
 SIZES: dict[str, Any] = {"d_model": 12, "n_heads": 2, "d_ff": 17, "n_layers": 3, "dropout": 0.0}
+LONGEST = 16  # positions of `Parts`
 COUNTED = (  # sizes that no two terms of a formula share
     Config(37_000),
     Config(37_000, d_model=1024, n_heads=16, d_ff=4096),
@@ -32,6 +37,209 @@ COUNTED = (  # sizes that no two terms of a formula share
     Config(101, 53, d_model=24, n_heads=4, d_ff=37, n_layers=1),
     Config(101, 53, d_model=24, n_heads=4, d_ff=37, n_layers=2, tied=False, norm="pre"),
 )
+
+
+@dataclass(frozen=True)
+class LayerParts:
+    """What a layer consists of: its attention, its network and a norm for each sub-layer.
+
+    A decoder layer has a cross-attention too, and a third norm.
+    """
+
+    attention: nn.Module
+    network: nn.Module
+    norms: tuple[nn.Module, ...]
+    cross_attention: nn.Module | None = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a Transformer consists of, before anybody connects it.
+
+    source, target  the embedding matrices (vocab, d_model)
+    positions       the sines and cosines (longest, d_model)
+    encoder, decoder  their layers, from the first to the last
+    """
+
+    source: Tensor
+    target: Tensor
+    positions: Tensor
+    encoder: list[LayerParts]
+    decoder: list[LayerParts]
+
+
+def parts_of(model: Transformer) -> Parts:
+    """Take a post-norm model of the library apart."""
+
+    def layer_parts(layer: nn.Module) -> LayerParts:
+        names = [name for name, _ in layer.named_children()]  # cross_attention in a decoder alone
+        norms = tuple(layer.get_submodule(f"{name}.norm") for name in names)
+        bare = {name: layer.get_submodule(f"{name}.sublayer") for name in names}
+        attention, network = bare["self_attention"], bare["feed_forward"]
+        return LayerParts(attention, network, norms, bare.get("cross_attention"))
+
+    source, target = model.source_embedding.weight, model.target_embedding.weight
+    table = model.encoder.positions.add(source.new_zeros(1, LONGEST, source.shape[1]))
+    encoder, decoder = (
+        [layer_parts(layer) for layer in stack.layers] for stack in (model.encoder, model.decoder)
+    )
+    return Parts(source, target, table[0], encoder, decoder)
+
+
+def _connected(
+    parts: Parts,
+    source: Tensor,
+    target_in: Tensor,
+    *,
+    scale: bool = True,
+    source_positions: bool = True,
+    target_positions: bool = True,
+    padding: bool = True,
+    cross_padding: bool = True,
+    causal: bool = True,
+    causal_encoder: bool = False,
+    causal_memory: bool = False,
+    residual: bool = True,
+    normed: bool = True,
+    pre: bool = False,
+    memory: str = "last",
+    cross_first: bool = False,
+    network: bool = True,
+) -> Tensor:
+    """The forward pass, or with another choice what a usual mistake makes of it."""
+    times = source.shape[1], target_in.shape[1]
+    real = (source != PAD)[:, None] if padding else None
+    read = (source != PAD)[:, None] if cross_padding else None
+    own = causal_mask(times[1]) if causal else None
+    if causal_encoder:
+        later = causal_mask(times[0])
+        real = later if real is None else real & later
+    if causal_memory:
+        read = causal_mask(times[1], times[0]) & (source != PAD)[:, None]
+
+    def around(x: Tensor, run: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
+        if pre:
+            return x + run(norm(x))
+        x = run(x) + (x if residual else 0)
+        return norm(x) if normed else x
+
+    factor = math.sqrt(parts.source.shape[1]) if scale else 1
+    x = parts.source[source] * factor
+    y = parts.target[target_in] * factor
+    x = x + parts.positions[: times[0]] if source_positions else x
+    y = y + parts.positions[: times[1]] if target_positions else y
+
+    def to_itself(layer: LayerParts, mask: Tensor | None) -> Callable[[Tensor], Tensor]:
+        return lambda x: layer.attention(x, x, mask=mask)
+
+    def to_memory(layer: LayerParts, memory: Tensor) -> Callable[[Tensor], Tensor]:
+        assert layer.cross_attention is not None, "a decoder layer"
+        return partial(layer.cross_attention, x_key=memory, mask=read)
+
+    outputs = [x]
+    for layer in parts.encoder:
+        x = around(x, to_itself(layer, real), layer.norms[0])
+        x = around(x, layer.network, layer.norms[1]) if network else x
+        outputs.append(x)
+    for number, layer in enumerate(parts.decoder):
+        of = {"last": x, "embedded": outputs[0], "level": outputs[number + 1]}[memory]
+        steps = [(to_itself(layer, own), layer.norms[0]), (to_memory(layer, of), layer.norms[1])]
+        for run, norm in steps[::-1] if cross_first else steps:
+            y = around(y, run, norm)
+        y = around(y, layer.network, layer.norms[2]) if network else y
+    return y @ parts.target.T
+
+
+MISTAKES: dict[str, dict[str, Any]] = {
+    "the embeddings are not multiplied by the root of d_model": {"scale": False},
+    "the source has no positions": {"source_positions": False},
+    "the target has no positions": {"target_positions": False},
+    "neither side has positions": {"source_positions": False, "target_positions": False},
+    "padding of the source is read in the encoder": {"padding": False},
+    "padding of the memory is read in the cross-attention": {"cross_padding": False},
+    "padding is read: both the encoder and the cross-attention need its mask": {
+        "padding": False,
+        "cross_padding": False,
+    },
+    "a position of the target attends to later ones: the causal mask is missing": {"causal": False},
+    "the encoder has a causal mask: it may read the whole source": {"causal_encoder": True},
+    "the memory is read under a causal mask; any position may read all of it": {
+        "causal_memory": True
+    },
+    "nothing is added: the output of a sub-layer takes the place of its input": {"residual": False},
+    "no norm is applied": {"normed": False},
+    "the norms stand before the sub-layers (pre-norm); the paper has them after each sum": {
+        "pre": True
+    },
+    "the memory is the embedded source: no encoder layer reaches the decoder": {
+        "memory": "embedded"
+    },
+    "each decoder layer reads the encoder layer beside it; all read the last one": {
+        "memory": "level"
+    },
+    "cross-attention comes after self-attention": {"cross_first": True},
+    "the feed-forward networks are missing": {"network": False},
+}
+
+
+@check("the Transformer")
+def check_transformer(forward: Callable[[Parts, Tensor, Tensor], Tensor]) -> Steps:
+    """Check forward(parts, source, target_in) -> logits: the paper's model, from its `Parts`.
+
+    Shapes: source (batch, source_time), filled with PAD; target_in (batch, time); logits
+        (batch, time, target_vocab).
+    """
+    draw = torch.Generator().manual_seed(0)
+    model = Transformer(Config(29, 23, **SIZES)).double()
+    with torch.no_grad():
+        stir(model)
+    parts = parts_of(model)
+    lengths = torch.tensor([7, 4, 2])
+    source = torch.randint(4, 29, (3, 7), generator=draw)
+    source = source.masked_fill(torch.arange(7) >= lengths[:, None], PAD)
+    target = torch.randint(4, 23, (3, 5), generator=draw)
+
+    got = forward(parts, source, target)
+    expect_tensor(
+        got, (3, 5, 23), "a tensor", "; it is (batch, time, target_vocab)", like=parts.source
+    )
+    want = model(source, lengths, target)
+    wrong = {says: _connected(parts, source, target, **how) for says, how in MISTAKES.items()}
+    wrong |= {
+        "these are probabilities: the logits are wanted, without a softmax": want.softmax(-1),
+        "target_in is shifted already": _connected(parts, source, target.roll(1, 1)),
+    }
+    otherwise = (
+        "expected the logits of the library's model with the same parameters, got others; go "
+        "through it layer by layer: what is each sub-layer given, what is added to what, and "
+        "which norm follows"
+    )
+    require_close(got, want, otherwise, wrong)
+    yield "equal to the library's model with the same parameters"
+
+    later = target.clone()
+    later[:, 3] = 4 + (target[:, 3] - 3) % 19
+    changed = forward(parts, source, later)
+    yield {
+        "a token of target_in changes earlier logits": not close(changed[:, :3], got[:, :3]),
+    }
+    alone = forward(parts, source[1:2, :4], target[1:2])
+    yield {
+        "the padding of a sentence, or its batch, changes its logits": not close(alone[0], got[1]),
+    }
+    yield "no logit depends on a later token, nor on padding"
+
+    require_gradients(
+        lambda source_matrix, target_matrix: forward(
+            replace(parts, source=source_matrix, target=target_matrix), source, target
+        ),
+        lambda source_matrix, target_matrix: _connected(
+            replace(parts, source=source_matrix, target=target_matrix), source, target
+        ),
+        source_matrix=parts.source.detach(),
+        target_matrix=parts.target.detach(),
+    )
+    yield "gradients reach both embedding matrices"
 
 
 @check("shift right")

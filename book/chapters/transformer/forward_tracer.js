@@ -11,9 +11,17 @@ const SHORT = { embed: "embed", self: "self", cross: "cross", feed: "feed", norm
   project: "project" };
 const isAttention = (kind) => kind === "self" || kind === "cross";
 
+/** Which of the usual variants the model is. */
+export const variant = ({ pre_norm: preNorm, positions, tied }) =>
+  `This model: ${preNorm ? "pre" : "post"}-norm, ${positions} positions, `
+  + `${tied ? "a projection tied to the embedding" : "a projection of its own"}.`;
+
 /** What a step computes, as a formula: x is its own stream, M the memory. */
-export function formula({ kind, side }, preNorm) {
-  if (kind === "embed") return "E[token] √d_model + position";
+export function formula({ kind, side }, preNorm, positions = "sinusoidal") {
+  if (kind === "embed") {
+    const isAdded = positions === "sinusoidal" || positions === "learned";
+    return `E[token] √d_model${isAdded ? " + position" : ""}`;
+  }
   if (kind === "norm") return side === "source" ? "M = LN(x)" : "LN(x)";
   if (kind === "project") return "softmax(x W)";
   const [open, close] = preNorm ? ["LN(", ")"] : ["", ""];
@@ -234,7 +242,7 @@ export default {
           else chip.removeAttribute("aria-current");
         });
         title.textContent = stage.title;
-        text.textContent = formula(stage, sizes.pre_norm);
+        text.textContent = formula(stage, sizes.pre_norm, sizes.positions);
         const times = { source: one.source.length, target: one.read.length };
         table.replaceChildren(...shapes(stage, sizes, times).map(([name, shape]) => ui.h("li", {},
           `${name} `, ui.h("span", { class: "ft-shape", text: `(${shape.join(", ")})` }))));
@@ -258,6 +266,7 @@ export default {
         ui.h("div", { class: "bw-columns" }, lengths, guesses),
       );
       w.add(
+        ui.h("p", { class: "ft-variant", text: variant(sizes) }),
         ...[own.element].filter(Boolean),
         ui.h("div", { class: "ft-sentence" }, sentence.element, said),
         answer,

@@ -11,7 +11,10 @@ from widgets.base import static_table
 from widgets.model_widget import ModelWidget
 from widgets.packing import PackedModel, pack_model
 
-SIZES = ("d_model", "n_heads", "d_ff", "n_layers", "source_vocab", "target_vocab", "pre_norm")
+SIZES = (
+    *("d_model", "n_heads", "d_ff", "n_layers", "source_vocab", "target_vocab", "pre_norm"),
+    *("positions", "tied"),
+)
 WHOLE = 1000  # weights and probabilities are stored as whole thousandths
 
 
@@ -86,7 +89,8 @@ class ForwardTracer(ModelWidget):
         config = model.config
         sizes = {name: getattr(config, name) for name in SIZES[:4]}
         sizes |= {"source_vocab": len(source_vocab), "target_vocab": len(target_vocab)}
-        sizes["pre_norm"] = config.norm == "pre"
+        sizes |= {"pre_norm": config.norm == "pre", "tied": config.tied}
+        sizes["positions"] = config.positions
         vocabs = source_vocab, target_vocab
         sentences = [
             trace_sentence(model, pair.source, *vocabs, max_length=max_length, k=k)

@@ -1,6 +1,7 @@
 """Small, hand-set data for the widgets of this chapter: the sample of each, for all tests."""
 
 from chapters.transformer.forward_tracer import ForwardTracer
+from chapters.transformer.take_out import TakeOut
 from chapters.transformer.tracing import stages_of
 from tests.packed import packed
 
@@ -9,6 +10,7 @@ def traced(n_layers: int = 1, heads: int = 2, longest: int = 0) -> tuple[dict, l
     """Traced sentences of 3 and 4 tokens, of 5 and 2, and of `longest` on both sides if given."""
     sizes = {"d_model": 3 * heads, "n_heads": heads, "d_ff": 7, "n_layers": n_layers}
     sizes |= {"source_vocab": 29, "target_vocab": 31, "pre_norm": True}
+    sizes |= {"positions": "rotary", "tied": False}
     stages = stages_of(n_layers, True)
     found = []
     long = [f"token{i}" for i in range(longest)]
@@ -56,6 +58,7 @@ SAMPLES = {
     "forward_tracer": lambda: ForwardTracer(
         *traced(), stage=6, head=1, position=2, packed=packed(), ready=["six days", "days"]
     ),
+    "take_out": lambda: TakeOut("positions", seed=3),
 }
 # What is more than a choice or a number: what fits the sample, and what does not
 TEXTS = {

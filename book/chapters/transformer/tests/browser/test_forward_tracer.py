@@ -141,3 +141,23 @@ def test_formulas_say_where_the_norm_stands(stage, pre_norm, formulas):
     for (side, kind), expected in zip(steps, formulas, strict=True):
         code = "([kind, side, pre]) => own.formula({ kind, side }, pre)"
         assert page.evaluate(code, [kind, side, pre_norm]) == expected
+
+
+def test_it_says_which_variant_its_model_is(stage, tracer):
+    page = stage.show(tracer)
+    said = "This model: pre-norm, rotary positions, a projection of its own."
+    expect(page.locator(".ft-variant")).to_have_text(said)
+    paper = {"pre_norm": False, "positions": "sinusoidal", "tied": True}
+    said = "This model: post-norm, sinusoidal positions, a projection tied to the embedding."
+    page = stage.functions(ForwardTracer(*traced()))
+    assert page.evaluate("(sizes) => own.variant(sizes)", paper) == said
+
+
+@pytest.mark.parametrize(
+    ("positions", "expected"),
+    [("sinusoidal", "E[token] √d_model + position"), ("rotary", "E[token] √d_model")],
+)
+def test_the_formula_adds_positions_where_the_model_does(stage, positions, expected):
+    page = stage.functions(ForwardTracer(*traced()))
+    code = "(positions) => own.formula({ kind: 'embed', side: 'source' }, true, positions)"
+    assert page.evaluate(code, positions) == expected

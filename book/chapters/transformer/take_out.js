@@ -1,0 +1,416 @@
+// The laboratory "Take a part out": the whole model, and beside it one without some of its parts.
+import * as labResults from "../../engine/lab_results.js";
+import * as labWorker from "../../engine/lab_worker.js";
+import * as chart from "../../widgets/js/chart.js";
+import * as controls from "../../widgets/js/controls.js";
+import * as ui from "../../widgets/js/ui.js";
+
+const EVERY = 100; // milliseconds between two drawings, at least
+const MOST = 10; // models that are kept
+const MEASURE = "Numbers right";
+const NEXT = "next words right after the right ones"; // as the task names it
+const FIRST = "73691"; // the number that is written unless the reader asks for another
+const MEAN = "mean";
+const WHOLE = "the whole model";
+const OVER = ["done", "stopped", "failed"];
+
+const isOver = ({ state }) => OVER.includes(state);
+const { h } = ui;
+
+/** Texts as a list in a sentence. */
+const listed = (texts) => (texts.length < 2 ? texts.join("")
+  : `${texts.slice(0, -1).join(", ")} and ${texts.at(-1)}`);
+
+/** A list of [value, text] to choose from, which is no state of the widget. */
+function select(label, change) {
+  const input = h("select", { class: "bw-select", id: ui.freshId(), change });
+  const element = h("div", { class: "bw-field" },
+    h("div", { class: "bw-field-head" },
+      h("label", { class: "bw-label", for: input.id, text: label })), input);
+  let held = "";
+  return { input, element, update(options) {
+    const now = options.join("|");
+    if (now === held) return;
+    held = now;
+    const before = input.value;
+    input.replaceChildren(...options.map(([value, text]) => h("option", { value, text })));
+    input.value = options.some(([value]) => value === before) ? before : options.at(-1)?.[0] ?? "";
+  } };
+}
+
+/** The words of an answer; some models end at once. */
+const wordsOf = ({ output }) => (output.length ? output : ["(no word)"]);
+
+/** One head of a map as rows of numbers, or the mean of its heads. */
+function rowsOf({ heads, queries, keys, data }, head) {
+  const chosen = head === MEAN ? Array.from({ length: heads }, (_, k) => k)
+    : [Math.min(Number(head), heads) - 1];
+  return Array.from({ length: queries }, (_, i) => Array.from({ length: keys }, (_, j) =>
+    chosen.reduce((sum, k) => sum + data[(k * queries + i) * keys + j], 0) / chosen.length));
+}
+
+/** One of the two models: its figures, the reader's number as it writes it, and an attention map. */
+function side(place) {
+  const name = h("p", { class: "take-name" });
+  const figures = h("p", { class: "take-figures" });
+  const said = h("p", { class: "take-said" });
+  const map = chart.heatMap({ caption: place ? "Attention of the other model" : `Attention of ${WHOLE}`,
+    rowTitle: "each word or digit", columnTitle: "what it looks at", most: 16 });
+  const none = h("p", { class: "bw-note" });
+  const percent = labResults.percent;
+  let drawn = "";
+  return {
+    element: h("div", { class: "take-side" }, name, figures, said, map.element, none),
+    update(model, wanted, head) {
+      const { title, probes, answer } = model;
+      const probe = probes.at(-1);
+      name.replaceChildren(chart.swatch(place), h("span", { text: title }));
+      figures.textContent = probe ? `Numbers right: ${percent(probe.accuracy)}. `
+        + `Next words right: ${percent(probe.numbers[NEXT])}.` : "";
+      said.replaceChildren(...(answer ? [
+        h("span", { class: "take-asked", text: `${answer.text}: ` }),
+        labResults.tokens(wordsOf(answer)), " ",
+        h("span", { class: answer.right ? "lab-verdict lab-good" : "lab-verdict",
+          text: answer.right ? "✓ right" : "✗ wrong" })] : []));
+      const found = probe?.maps.find((one) => one.name === wanted);
+      map.element.hidden = !found;
+      none.hidden = Boolean(found) || !probe;
+      none.textContent = "This attention is taken out, so there is no map.";
+      const now = [model.id, probe?.step, answer?.text, answer?.step, wanted, head].join();
+      if (found && now !== drawn) {
+        map.update(rowsOf(found, head), { rows: found.rows, columns: found.columns });
+      }
+      drawn = now;
+    },
+  };
+}
+
+function build(w) {
+  const parts = w.data("parts").map(([name, label, words]) => ({ name, label, words }));
+  w.state();
+
+  let models = []; // of this visit, in the order in which they began
+  let rows = []; // a line for each
+  let shown = null; // the one beside the whole model, or the whole model itself
+  let [made, timer, drawn, cost, asked, problem] = [0, null, 0, 0, FIRST, ""];
+  const self = {}; // stands for this laboratory among those of the page
+
+  const outOf = (settings) => parts.filter(({ name }) => !settings[name]);
+  const titleOf = (settings) => {
+    const out = outOf(settings).map(({ words }) => words);
+    return out.length ? `without ${listed(out)}` : WHOLE;
+  };
+  const alike = (one, other) => Object.keys(one).every((key) => one[key] === other[key]);
+  const wholeFor = (settings) => ({ ...settings,
+    ...Object.fromEntries(parts.map(({ name }) => [name, true])) });
+  const find = (settings) => models.find((one) => alike(one.settings, settings));
+
+  /** The whole model with the seed of what is shown, and what is shown if that is another one. */
+  function pair() {
+    const whole = find(wholeFor(shown.settings));
+    return [whole, shown].filter((one, i, all) => one && all.indexOf(one) === i);
+  }
+
+  // --- training ----------------------------------------------------------------------------------
+
+  function drop(model) {
+    model.engine?.close();
+    models = models.filter((one) => one !== model);
+  }
+
+  function stopAll() {
+    for (const model of models.filter((one) => !isOver(one))) {
+      model.engine?.worker.postMessage({ type: "pause" });
+      model.state = "stopped";
+    }
+  }
+
+  function fail(model, message) {
+    if (!models.includes(model)) return;
+    [model.state, model.problem] = ["failed", message];
+    ended();
+  }
+
+  /** Trains a model of these settings in a worker of its own. */
+  async function begin(settings) {
+    made += 1;
+    const model = { id: made, settings, title: titleOf(settings), state: "loading", step: 0,
+      steps: 1, ms: 0, losses: [], probes: [], answer: null, path: "", engine: null, problem: "" };
+    models.push(model);
+    shown = model;
+    try {
+      const engine = await labWorker.start(w, (message) => hear(model, message),
+        (message) => fail(model, message));
+      if (!models.includes(model)) {
+        engine.close();
+        return;
+      }
+      model.engine = engine;
+      const { seed, ...task } = settings;
+      engine.worker.postMessage({ type: "start", id: model.id, task: "parts", settings: task, seed,
+        wasm: engine.wasm, paused: model.state !== "loading" });
+      engine.worker.postMessage({ type: "ask", text: asked, step: 0 });
+    } catch (error) {
+      fail(model, error.message);
+    }
+  }
+
+  /** The whole model is trained once for a seed; it and the other one take turns, or have a core each. */
+  function train() {
+    const settings = w.snapshot();
+    const whole = wholeFor(settings);
+    const other = outOf(settings).length > 0;
+    const kept = other && find(whole);
+    for (const model of models.filter((one) => !isOver(one) && one !== kept)) {
+      model.engine?.worker.postMessage({ type: "pause" });
+      model.state = "stopped";
+    }
+    for (const model of models.filter((one) => alike(one.settings, settings)
+      || (one === kept && ["stopped", "failed"].includes(one.state)))) drop(model);
+    document.dispatchEvent(new CustomEvent(labWorker.STARTS, { detail: self }));
+    problem = "";
+    if (!models.includes(kept)) begin(whole);
+    if (other) begin(settings);
+    if (models.length > MOST) drop(models.find((one) => !pair().includes(one)));
+    w.say(`Training begins: ${shown.title}.`);
+    update();
+  }
+
+  function ended() {
+    if (models.every(isOver)) w.say(statusLine());
+    later();
+  }
+
+  const heard = {
+    ready(model, { path, steps }) {
+      Object.assign(model, { path, steps });
+      if (model.state === "loading") model.state = "running";
+    },
+    progress(model, { step, losses, ms }) {
+      model.losses.push(...losses);
+      Object.assign(model, { ms, step: step ?? model.step });
+    },
+    probe(model, { type, id, ...probe }) { model.probes.push(probe); },
+    answer(model, { type, id, maps, ...found }) {
+      model.answer = found.error ? null : found;
+      const probe = model.probes.at(-1);
+      if (maps && probe) model.probes.splice(-1, 1, { ...probe, maps });
+    },
+    done(model) {
+      model.state = "done";
+      ended();
+    },
+    failed(model, { message }) { fail(model, message); },
+  };
+
+  function hear(model, message) {
+    if (!models.includes(model) || !Object.hasOwn(heard, message.type)) return;
+    heard[message.type](model, message);
+    later();
+  }
+
+  // --- the reader's own number -------------------------------------------------------------------
+
+  const note = h("p", { class: "bw-note", id: ui.freshId() });
+  const line = h("input", { type: "text", class: "bw-input", id: ui.freshId(), maxlength: 8,
+    inputmode: "numeric", autocomplete: "off", enterkeyhint: "go", "aria-describedby": note.id,
+    value: FIRST,
+    keydown(event) { if (event.key === "Enter" && !event.isComposing) ask(); } });
+
+  function ask() {
+    const text = line.value.trim();
+    const bad = /^\d{1,5}$/.test(text) ? "" : "✗ A whole number of one to five digits";
+    note.textContent = bad;
+    note.classList.toggle("bw-problem", Boolean(bad));
+    line.toggleAttribute("aria-invalid", false);
+    if (bad) {
+      line.setAttribute("aria-invalid", "true");
+      return;
+    }
+    asked = text;
+    for (const { engine, step } of models) {
+      engine?.worker.postMessage({ type: "ask", text: asked, step });
+    }
+  }
+
+  // --- what is shown -----------------------------------------------------------------------------
+
+  const start = ui.button("Train", train, { primary: true });
+  const stop = ui.button("Stop", () => {
+    if (models.every(isOver)) return;
+    stopAll();
+    ended();
+  });
+  const back = ui.button("Put all back", () => w.set(wholeFor(w.snapshot())));
+  const status = h("p", { class: "lab-status" });
+  const bar = h("div", { class: "lab-progress", "aria-hidden": "true" });
+  const curves = labResults.curves(MEASURE, 132);
+  const empty = { losses: [], probes: [], steps: 600, number: 1, name: WHOLE }; // before the first run
+  const which = select("Attention", () => update());
+  const head = select("Head", () => update());
+  const sides = [side(0), side(1)];
+  const nothing = h("p", { class: "take-side bw-note",
+    text: "Take a part out above and train: the model without it will stand here." });
+  const list = h("ol", { class: "take-models", "aria-label": "Models of this visit" });
+  const kept = ui.part("Models of this visit", list);
+  const results = h("div", { class: "take-results", hidden: true },
+    h("div", { class: "take-choose" }, which.element, head.element),
+    h("div", { class: "take-sides" }, sides.map(({ element }) => element), nothing),
+    h("p", { class: "bw-note", text: "Numbers: those in the test, written word after word. Next words: "
+      + "each of them after the right words before it, as in training." }), kept);
+  let [busy, again] = [false, false]; // while the maps are drawn, bit by bit; whether once more
+
+  /** Draws a moment later, once for several messages, and seldom where drawing is slow. */
+  function later() {
+    if (timer !== null || document.hidden) return;
+    const pause = Math.max(EVERY, 6 * cost) - (performance.now() - drawn);
+    timer = setTimeout(update, Math.max(0, pause));
+  }
+
+  const mean = (losses) => losses.slice(-10).reduce((sum, [, loss]) => sum + loss, 0)
+    / Math.min(10, losses.length);
+
+  const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+  /** How the model that is shown is doing, and the whole one beside it. */
+  function statusLine() {
+    if (!shown) return "Nothing is trained yet. Take a part out, then press Train.";
+    const { title, state, step, steps, losses, probes, path, ms } = shown;
+    const failed = pair().find((one) => one.state === "failed");
+    if (failed) return `✗ ${capital(failed.title)}: ${failed.problem}`;
+    const where = { wasm: "WebAssembly", plain: "plain JavaScript, as this browser has no "
+      + "WebAssembly for it or refuses it: slower, with the same result" }[path];
+    const how = !pair().every(isOver) ? "" : state === "done" ? ", done" : ", stopped";
+    return [problem, `${capital(title)}${how}: ${[`step ${step} of ${steps}`,
+      losses.length && `loss ${mean(losses).toPrecision(2)}`,
+      probes.length && `numbers right ${labResults.percent(probes.at(-1).accuracy)}`]
+      .filter(Boolean).join(", ")}.`,
+    ms > 0 && `${(ms / 1000).toFixed(1)} s${where ? `, ${where}` : ""}.`,
+    !alike(w.snapshot(), shown.settings) && "The switches have changed since; Train begins anew."]
+      .filter(Boolean).join(" ");
+  }
+
+  /** A line for a model of this visit, which shows it again. */
+  function lineOf(model) {
+    const show = ui.button(model.title, () => {
+      shown = model;
+      update();
+    }, { quiet: true });
+    const [share, wrote] = [h("span", { class: "take-share" }), h("span", { class: "take-wrote" })];
+    const node = h("li", {}, show,
+      h("span", { class: "take-seed", text: `seed ${model.settings.seed}` }), share, wrote);
+    return { model, node, update() {
+      const { state, probes, answer } = model;
+      show.setAttribute("aria-pressed", model === shown);
+      share.textContent = state === "failed" ? "✗ failed"
+        : labResults.percent(probes.at(-1)?.accuracy);
+      wrote.textContent = answer ? `${answer.text}: ${wordsOf(answer).join(" ")}` : "";
+    } };
+  }
+
+  function drawModels() {
+    kept.hidden = models.length < 2;
+    if (rows.length !== models.length || rows.some(({ model }, i) => model !== models[i])) {
+      rows = models.map((model) => rows.find((row) => row.model === model) ?? lineOf(model));
+      list.replaceChildren(...rows.map(({ node }) => node));
+    }
+    for (const row of rows) row.update();
+  }
+
+  function drawShown() {
+    const two = pair();
+    const maps = two.flatMap(({ probes }) => probes.at(-1)?.maps ?? []);
+    which.update([...new Set(maps.map(({ name }) => name))].map((name) =>
+      [name, name.replace(", layer 1", "")]));
+    const heads = Math.max(1, ...maps.map((map) => map.heads));
+    head.update([...Array.from({ length: heads }, (_, k) => [String(k + 1), `head ${k + 1}`]),
+      [MEAN, "mean of the heads"]]);
+    sides[1].element.hidden = two.length < 2;
+    nothing.hidden = two.length > 1;
+    again = busy;
+    if (busy) return;
+    busy = true;
+    results.setAttribute("aria-busy", "true");
+    labResults.inFrames([...two.map((one, i) => () =>
+      sides[i].update(one, which.input.value, head.input.value)), () => {
+      busy = false;
+      results.setAttribute("aria-busy", again);
+      if (again && shown) later();
+    }]);
+  }
+
+  function update() {
+    const begun = performance.now();
+    clearTimeout(timer);
+    timer = null;
+    const settings = w.snapshot();
+    back.setAttribute("aria-disabled", outOf(settings).length === 0);
+    stop.setAttribute("aria-disabled", models.every(isOver));
+    status.textContent = statusLine();
+    status.classList.toggle("lab-failed", shown?.state === "failed");
+    const two = shown ? pair() : [];
+    bar.style.setProperty("--share", String(two.length
+      ? two.reduce((sum, { step, steps }) => sum + step / steps, 0) / two.length : 0));
+    results.hidden = !shown;
+    const lines = shown ? two.map((one, i) =>
+      Object.assign(one, { number: i + 1, name: one.title })) : [empty];
+    curves.update(lines, lines.at(-1), null);
+    if (shown) {
+      drawShown();
+      drawModels();
+    }
+    [drawn, cost] = [performance.now(), performance.now() - begun];
+  }
+
+  // --- the frame ---------------------------------------------------------------------------------
+
+  w.add(
+    h("div", { class: "take-top" },
+      h("div", { class: "lab-run" },
+        h("fieldset", { class: "take-parts" },
+          h("legend", { class: "bw-label", text: "Parts of the model; switch off what to take out" }),
+          parts.map(({ name, label }) => controls.toggle(w, name, { label }).element)),
+        h("div", { class: "bw-buttons" }, start, stop, back),
+        bar, status,
+        h("div", { class: "take-asks" },
+          h("div", { class: "take-own" },
+            h("label", { class: "bw-label", for: line.id, text: "Your own number" }),
+            h("div", { class: "lab-line" }, line, ui.button("Ask", ask)), note),
+          labResults.seed(w))),
+      curves.element),
+    results);
+  w.foot();
+  w.draw(update);
+
+  function forget() {
+    for (const { engine } of models) engine?.close();
+    clearTimeout(timer);
+    [models, shown, timer, problem] = [[], null, null, ""];
+  }
+  const others = (event) => {
+    if (event.detail === self || models.every(isOver)) return;
+    stopAll();
+    problem = "Another laboratory of this page has begun a run.";
+    later();
+  };
+  const seen = () => !document.hidden && later();
+  document.addEventListener(labWorker.STARTS, others);
+  document.addEventListener("visibilitychange", seen);
+  w.onReset(() => {
+    forget();
+    line.value = asked = FIRST;
+    update();
+  });
+  w.onClose(() => {
+    forget();
+    document.removeEventListener(labWorker.STARTS, others);
+    document.removeEventListener("visibilitychange", seen);
+  });
+}
+
+export default {
+  render({ model, el }) {
+    return ui.widget({ model, el, title: "Train it here: take a part out",
+      lead: model.get("lead") }, build);
+  },
+};
