@@ -1,5 +1,6 @@
 """The schematics of the chapter: one word's new vector, and how it comes about; a sentence that
-attends to itself; the layer; how an answer is read off; what the layer does not see. The numbers are those of the running example.
+attends to itself; the layer; how an answer is read off; a sentence in two orders. The numbers are
+those of the running example.
 """
 
 import math
