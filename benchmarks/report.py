@@ -252,6 +252,16 @@ def laboratories(record: dict[str, Any]) -> str:
 
 
 @from_record
+def senses_seeds(record: dict[str, Any]) -> str:
+    rows = [
+        [row["name"], span([one["accuracy"] for one in row["runs"]]), span(long)]
+        for row in record["settings"]
+        for long in [[one["numbers"]["right among 32 words"] for one in row["runs"]]]
+    ]
+    return table("setting | short sentences | filled up to 32 words", rows)
+
+
+@from_record
 def laboratory_seeds(record: dict[str, Any]) -> str:
     rows = []
     for row in record["settings"]:
