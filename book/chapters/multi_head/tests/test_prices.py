@@ -46,7 +46,7 @@ def test_a_recorded_run_can_be_made_again_and_leans_steeply_to_one_end():
     assert abs(model.price_slope()) > 20
 
 
-@pytest.mark.parametrize(("seed", "d_head"), itertools.product(range(3), (None, 128)))
+@pytest.mark.parametrize(("seed", "d_head"), [*itertools.product(range(3), (None, 128))])
 def test_whole_models_answer_the_same_to_lists_with_different_cheapest_shops(seed, d_head):
     some = torch.tensor([-1.0, -0.2, 0.9], dtype=torch.float64)
     digits = torch.tensor([[3] * 3 + [7] * 3])  # the shops: three offers of 3 and three of 7
