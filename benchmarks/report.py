@@ -169,10 +169,13 @@ def head_counts(record: dict[str, Any]) -> str:
 @from_record
 def head_times(record: dict[str, Any]) -> str:
     rows = [
-        [name, *(f"{x:.2f}" for x in times.values())] for name, times in record["times"].items()
+        [d_model, name, *(f"{x:.2f}" for x in times.values())]
+        for d_model, kernels in record["times"].items()
+        for name, times in kernels.items()
     ]
-    heads = [f"{n} heads" if n != "1" else "1 head" for n in next(iter(record["times"].values()))]
-    return table("|".join(["torch's kernel", *heads]), rows)
+    counts = next(iter(next(iter(record["times"].values())).values()))
+    heads = [f"{n} heads" if n != "1" else "1 head" for n in counts]
+    return table("|".join(["d_model", "torch's kernel", *heads]), rows)
 
 
 @from_record
