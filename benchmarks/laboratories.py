@@ -83,6 +83,12 @@ SETTINGS = (
         {ACCURACY: (0.6, 0.9), LONG: (0.9, 1)},
     ),
     Setting("senses", "one head chooses", {"n_heads": 1}, {ACCURACY: (0.8, 1), LONG: (0.8, 1)}),
+    Setting(
+        "senses",
+        "one head, four times as many steps",
+        {"n_heads": 1, "updates": 1200},
+        {ACCURACY: (0.7, 1), LONG: (0.7, 1)},
+    ),
     Setting("senses", "two heads choose", {}, {ACCURACY: (0.97, 1), LONG: (0.93, 1)}),
     Setting("senses", "four heads choose", {"n_heads": 4}, {ACCURACY: (0.98, 1), LONG: (0.93, 1)}),
     Setting(
@@ -182,10 +188,12 @@ def broken(setting: Setting, run: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def record(runs: list[Run], browser: str) -> dict[str, Any]:
+def record(
+    runs: list[Run], browser: str, settings: tuple[Setting, ...] = SETTINGS
+) -> dict[str, Any]:
     """For each setting its runs, one for each seed."""
     rows = []
-    for setting in SETTINGS:
+    for setting in settings:
         of_seeds = [
             {name: x for name, x in one.items() if name not in ("setting", "seed")}
             for one in runs

@@ -1,6 +1,6 @@
-"""The laboratory of two neighbours on twenty seeds: how often one, two and four heads name both.
+"""The laboratory of two neighbours on 44 seeds: how often one, two and four heads name both.
 
-    python benchmarks/laboratory_seeds.py [--seeds 0 1 2 ...]       (three minutes of one core)
+    python benchmarks/laboratory_seeds.py [--seeds 0 1 2 ...]       (two minutes of one core)
 
 Each run trains in a fresh page of Chromium, as `laboratories.py` lets it, with the settings that
 the page of multi-head attention offers. It writes benchmarks/results/laboratory_seeds.json: for
@@ -40,7 +40,7 @@ def record(runs: list[Run], browser: str) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    given = command_line(__file__, __doc__, {"setting": SETTINGS, "seed": range(20)}, arguments)
+    given = command_line(__file__, __doc__, {"setting": SETTINGS, "seed": range(44)}, arguments)
     wasm = base64.b64encode(kernels()).decode()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)

@@ -170,10 +170,13 @@ def head_counts(record: dict[str, Any]) -> str:
 @from_record
 def head_times(record: dict[str, Any]) -> str:
     rows = [
-        [name, *(f"{x:.2f}" for x in times.values())] for name, times in record["times"].items()
+        [d_model, name, *(f"{x:.2f}" for x in times.values())]
+        for d_model, kernels in record["times"].items()
+        for name, times in kernels.items()
     ]
-    heads = [f"{n} heads" if n != "1" else "1 head" for n in next(iter(record["times"].values()))]
-    return table("|".join(["torch's kernel", *heads]), rows)
+    counts = next(iter(next(iter(record["times"].values())).values()))
+    heads = [f"{n} heads" if n != "1" else "1 head" for n in counts]
+    return table("|".join(["d_model", "torch's kernel", *heads]), rows)
 
 
 @from_record
@@ -250,6 +253,16 @@ def laboratories(record: dict[str, Any]) -> str:
             [row["task"], row["name"], span(accuracy), span(loss, 2), f"{max(seconds):.1f}"]
         )
     return table("laboratory | setting | accuracy | loss | s", rows)
+
+
+@from_record
+def senses_seeds(record: dict[str, Any]) -> str:
+    rows = [
+        [row["name"], span([one["accuracy"] for one in row["runs"]]), span(long)]
+        for row in record["settings"]
+        for long in [[one["numbers"]["right among 32 words"] for one in row["runs"]]]
+    ]
+    return table("setting | short sentences | filled up to 32 words", rows)
 
 
 @from_record

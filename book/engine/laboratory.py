@@ -106,7 +106,7 @@ TASKS: dict[str, Task] = {
             ("Two heads", _senses("chosen", n_heads=2)),
             ("One head, always a clue", _senses("chosen", unsure=False, n_heads=1)),
         ),
-        "Words of two meanings right",
+        "Ambiguous words translated correctly",
         (
             "Your own sentence",
             "Some of bank, bat, spring, match, nail and seal, with a clue such as river, money, "

@@ -96,7 +96,11 @@ const heard = {
       post("failed", { name: error.name, message: error.message, step: null });
     }
   },
-  pause() { going = false; },
+  pause() { // the page then shows the step at which the run stands, not that of the last report
+    if (!going) return;
+    going = false;
+    report(probe());
+  },
   go,
   step() { if (!going && !run.done) advance(); },
   ask({ text: asked }) {

@@ -226,6 +226,21 @@ def test_pause_one_step_go_on_and_stop(stage):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["Pause", "Stop"])
+def test_a_halted_run_shows_the_step_at_which_it_stands(stage, name):
+    page = stage.show(Laboratory("neighbours", n_heads=8, d_model=64, d_k=32))
+    press(page, "Train")
+    wait(page, "() => /Step [1-9]/.test(document.querySelector('.lab-status').textContent)")
+    press(page, name)
+    page.wait_for_timeout(500)  # what the worker was still at, and the last drawing
+    drawn(page)
+    status = page.locator(".lab-status").inner_text()
+    assert {"Pause": "paused", "Stop": "stopped"}[name] in status
+    newest = page.get_by_label("Look back through the run").get_attribute("aria-valuetext")
+    assert f"step {step_of(status)}:" in newest
+    assert newest.rsplit(maxsplit=1)[1] in status, "the accuracy is that of the same step"
+
+
 def test_runs_are_compared_by_their_settings(stage):
     page = stage.show(fast())
     trained(page)

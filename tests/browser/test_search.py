@@ -40,7 +40,7 @@ FIRST = {
     "positonal encodding": "08_positions.html#positional-encodings",  # codespell:ignore
     "what is warmup": "11_training.html#the-learning-rate",
     "softmx": "03_attention_layer.html#one-query",
-    "MultiHeadAttention": "05_multi_head.html#the-librarys-version",
+    "MultiHeadAttention": "05_multi_head.html#all-heads-at-once",
 }
 RESULTS = ".search-results li"
 ADDRESSES = f"() => [...document.querySelectorAll('{RESULTS} a')].map((a) => a.href)"

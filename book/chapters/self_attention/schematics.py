@@ -1,5 +1,6 @@
 """The schematics of the chapter: one word's new vector, and how it comes about; a sentence that
-attends to itself; the layer; what it does not see. The numbers are those of the running example.
+attends to itself; the layer; how an answer is read off; a sentence in two orders. The numbers are
+those of the running example.
 """
 
 import math
@@ -309,4 +310,45 @@ def where_words_meet() -> Schematic:
         (levels[4], "each position\nalone"),
     ):
         s.text(text, at=(294, y), align="start", kind="value" if "self" in text else "plain")
+    return s
+
+
+def from_word_to_answer() -> Schematic:
+    """What the laboratory makes of a word's new vector, from bottom to top."""
+    s = Schematic(
+        400,
+        330,
+        alt="From bottom to top. The words bat, bites, man, in and cave enter self-attention. "
+        "What it gives bat is added to the old vector of bat, which leads past it. A network "
+        "looks at the sum, and a linear layer makes a score of it for each German word, such as "
+        "Fledermaus, Schläger and the question mark. The largest score is the answer.",
+    )
+    x = 120
+    columns = (x, 181, 242, 302, 362)
+    attention = s.layer("self-attention", at=(241, 240), width=292, height=32)
+    tokens = [
+        s.token(word, at=(column, 312), width=50)
+        for word, column in zip(SENTENCE, columns, strict=True)
+    ]
+    for token, column in zip(tokens, columns, strict=True):
+        s.arrow(token, (column, attention.bottom[1] + 3))
+    total = s.sum(at=(x, 186))
+    s.arrow((x, attention.top[1] - 3), total, kind="value")
+    s.line([(x, 282), (48, 282), (48, 186)])
+    s.arrow((48, 186), total)
+    network = s.layer("network", at=(x, 132), width=92, height=30)
+    linear = s.layer("linear", at=(x, 84), width=92, height=30)
+    s.arrow(total, network)
+    s.arrow(network, linear)
+    words = ["Fledermaus", "Schläger", "?", "…"]
+    scores = s.vector(
+        at=(200, 26), values=words, shade=(0.9, 0.2, 0.1, 0.1), cell=(90, 26), shape_side=""
+    )
+    s.arrow(linear, (x, scores.bottom[1] + 3))
+    for y, text in (
+        (186, "the old vector of bat, and what it found"),
+        (132, "looks at one word at a time"),
+        (84, "a score for each German word"),
+    ):
+        s.text(text, at=(396, y), align="end", size=13)
     return s

@@ -155,6 +155,10 @@ export default {
         options: [["sentence", "Known words"], ["random", "Random"]] });
       const sentence = controls.text(w, "sentence", {
         label: "Sentence", hint: `Known words: ${Object.keys(known).join(", ")}`, parse });
+      const note = ui.h("p", { class: "sa-note", text: "Random vectors serve as queries, keys and "
+        + "values themselves, without matrices. A token's score with itself is then the square of "
+        + "its length. With large dimension and spread that is by far the largest score, so each "
+        + "token attends to itself." });
       const sizes = ui.h("div", { class: "sa-sizes" },
         [["n_tokens", "Tokens"], ["width", "Dimension"], ["spread", "Spread"], ["seed", "Draw"]]
           .map(([which, label]) => controls.slider(w, which, { label }).element));
@@ -243,6 +247,7 @@ export default {
         }
         sentence.element.hidden = random;
         sizes.hidden = !random;
+        note.hidden = !random;
         if (projected) projected.hidden = random;
         positions.hidden = !takesPositions();
         editor.hidden = random || !entries.length;
@@ -267,7 +272,7 @@ export default {
       });
 
       w.add(
-        source.element, sentence.element, sizes, toggles,
+        source.element, sentence.element, sizes, note, toggles,
         ui.row(query.element, key.element),
         ui.h("div", { class: "bw-columns" },
           ui.part("Scores", scores.element), ui.part("Weights", weights.element)),

@@ -14,7 +14,7 @@ SHORT, FILLED = "3 to 17 words", "filled up to 32 words"
 
 def senses_record() -> dict[str, dict[str, list[float]]]:
     """The fraction of words of two meanings translated right, by length and kind, for each seed."""
-    rows = {row["name"]: row["runs"] for row in read_results("laboratories")["settings"]}
+    rows = {row["name"]: row["runs"] for row in read_results("senses_seeds")["settings"]}
     found: dict[str, dict[str, list[float]]] = {SHORT: {}, FILLED: {}}
     for name, kind in KINDS.items():
         found[SHORT][kind] = [run["accuracy"] for run in rows[name]]

@@ -10,9 +10,11 @@ from chapters.self_attention.schematics import (
     bat_here,
     every_word_asks,
     example,
+    from_word_to_answer,
     one_layer,
     way_of_bat,
 )
+from engine.text import FOLDER
 from lib.attention import attention_weights, scaled_dot_product_attention
 from tasks.bat import FEATURES, matrices, vectors_of
 from tests.helpers import assert_shapes, normal
@@ -77,3 +79,11 @@ def test_layer_shows_the_shapes_of_the_layer():
     tensors = {"X": x, "Q": q, "K": k, "V": v, "W^Q": w_q, "W^K": w_k, "W^V": w_v}
     made = {"scores": scores, "weights": weights, "output": output}
     assert_shapes(one_layer(), tensors | made, SIZES)
+
+
+def test_the_answers_drawn_are_two_of_the_laboratory_and_its_doubt():
+    texts = re.findall(r">([^<>]+)</text>", from_word_to_answer().svg())
+    task = (FOLDER / "tasks.js").read_text(encoding="utf-8")
+    [meanings] = re.findall(r"bat: \[\[\"(\w+)\".*\[\"(\w+)\"", task)
+    assert {*meanings, "?"} <= {*texts}
+    assert texts.index(meanings[0]) < texts.index(meanings[1]) < texts.index("?")

@@ -81,8 +81,11 @@ def test_with_its_matrices_it_shows_the_numbers_of_the_example(stage):
     page.get_by_label("Use W^Q, W^K and W^V").uncheck()
     plain = numbers(page, "Weights")
     torch.testing.assert_close(plain, attention_weights(x, x).float(), atol=0.0051, rtol=0.0)
+    note = page.get_by_text("Random vectors serve as queries, keys and values themselves")
+    expect(note).to_be_hidden()
     page.get_by_role("radio", name="Random").check()
     expect(page.get_by_label("Use W^Q, W^K and W^V")).to_be_hidden()
+    expect(note).to_be_visible()
 
 
 def test_features_with_names_are_not_mixed_with_positions(stage):
