@@ -14,7 +14,7 @@ Guard = Callable[[NotebookNode], list[str]]
 GUARDS: list[Guard] = []
 IGNORE = "nbval-ignore-output"
 RAISES = "raises-exception"
-CELL_METADATA = {"tags", "mystnb"}
+CELL_METADATA = {"tags", "mystnb", "check"}
 
 
 def guard(function: Guard) -> Guard:
