@@ -97,7 +97,8 @@ class FirstGradient(NamedTuple):
     error: float
     norm: float
     signal_to_noise: float
-    by_query: Float[Tensor, " problem"]
+    by_problem: Float[Tensor, " problem"]
+    gap: Float[Tensor, " problem"]
 
 
 def first_gradient(d_k: int, variant: Variant, seed: int, batches: int = 32) -> FirstGradient:
@@ -105,25 +106,30 @@ def first_gradient(d_k: int, variant: Variant, seed: int, batches: int = 32) -> 
 
     Returns the mean squared error; the mean norm of the gradient in a batch; the norm of what the
     batches agree on (their mean, its own chance taken off) over the size of what one batch adds by
-    chance; and, for every problem alone, the norm of the gradient of its projected query.
+    chance; and, for every problem, the norm of its own gradient and the gap of its best two scores,
+    before they are divided.
     """
     generator = torch.Generator().manual_seed(seed)
     rotation, w_q, w_k = _start(d_k, variant, generator)
-    errors, gradients, by_query = [], [], []
+    errors, gradients, by_problem, gaps = [], [], [], []
     for _ in range(batches):
         query, key, value = rotated_lookup_batch(rotation, generator)
-        projected = query @ w_q
-        error = _errors(variant, projected, key @ w_k, value)
+        projected, keys = query @ w_q, key @ w_k
+        error = _errors(variant, projected, keys, value)
         of_w_q, of_query = torch.autograd.grad(error.mean(), (w_q, projected))
         errors.append(error.mean().item())
         gradients.append(of_w_q)
-        by_query.append(BATCH * of_query[:, 0].norm(dim=-1))
+        # That of W_Q is the outer product of the query and this one.
+        by_problem.append(BATCH * (query.norm(dim=-1) * of_query.norm(dim=-1))[:, 0])
+        first, second = (projected @ keys.mT)[:, 0].detach().topk(2).values.T
+        gaps.append(first - second)
     stacked = torch.stack(gradients)
     noise = stacked.var(dim=0).sum().item()
     signal = max(0.0, stacked.mean(dim=0).square().sum().item() - noise / batches)
     norm = stacked.norm(dim=(1, 2)).mean().item()
+    ratio = math.sqrt(signal / noise)
     return FirstGradient(
-        sum(errors) / batches, norm, math.sqrt(signal / noise), torch.cat(by_query)
+        sum(errors) / batches, norm, ratio, torch.cat(by_problem), torch.cat(gaps)
     )
 
 

@@ -62,11 +62,20 @@ def test_raw_scores_have_a_larger_but_noisier_first_gradient(seed):
     assert raw.error > 1.5 > 1.1 > scaled.error
 
 
-def test_raw_scores_leave_most_queries_little_and_a_few_much():
-    scaled, raw = (first_gradient(256, variant, 0).by_query for variant in ("scaled", "raw"))
+def test_raw_scores_leave_most_problems_little_and_a_few_much():
+    scaled, raw = (first_gradient(256, variant, 0).by_problem for variant in ("scaled", "raw"))
     assert len(raw) == 32 * 64
     assert raw.median() < 0.7 * scaled.median()
     assert raw.mean() > 4 * scaled.mean()
+
+
+def test_each_problem_has_its_own_gradient_of_w_q():
+    """Independent problems: the squares of theirs are those of the noise, but for the batch."""
+    first = first_gradient(64, "raw", seed=0)
+    alone = (first.by_problem.square().mean() / 64).sqrt().item()
+    assert alone == pytest.approx(first.norm, rel=0.1)
+    assert first.gap.min() >= 0
+    assert first.gap.median() == pytest.approx(2.9, abs=0.3)
 
 
 def test_the_first_gradient_is_that_of_training():
