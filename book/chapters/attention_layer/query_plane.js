@@ -10,8 +10,6 @@ const STEP = 0.1; // every move ends on this grid, so that numbers can be checke
 const LEAP = 0.5; // of an arrow key with Shift
 const WIDEST = 12; // the line of a weight of 1
 const NAME = [48, 14]; // width and height of the word "output"
-// Where its middle may stand, from the output's point
-const BESIDES = [[38, -10], [-38, -10], [38, 13], [-38, 13], [0, -20], [0, 20]];
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
 const fixed = (value, digits = 2) =>
@@ -73,15 +71,18 @@ export function hull(points) {
 }
 
 /** Of the places for a name beside a point, the one with most room to the nearest obstacle. */
-export function clearest([x, y], obstacles) {
+export function clearest([x, y], obstacles, [width, height] = NAME) {
+  const [aside, above] = [width / 2 + 14, height / 2 + 13];
+  // Where its middle may stand, from the point
+  const besides = [[aside, -10], [-aside, -10], [aside, 13], [-aside, 13], [0, -above], [0, above]];
   const outside = (left, length) => Math.max(0, -left, left + length - SIDE);
-  const room = BESIDES.map(([dx, dy]) => {
-    const [left, top] = [x + dx - NAME[0] / 2, y + dy - NAME[1] / 2];
-    if (outside(left, NAME[0]) + outside(top, NAME[1]) > 0) return -1;
+  const room = besides.map(([dx, dy]) => {
+    const [left, top] = [x + dx - width / 2, y + dy - height / 2];
+    if (outside(left, width) + outside(top, height) > 0) return -1;
     return Math.min(...obstacles.map(([a, b]) => Math.hypot(
-      Math.max(0, left - a, a - left - NAME[0]), Math.max(0, top - b, b - top - NAME[1]))));
+      Math.max(0, left - a, a - left - width), Math.max(0, top - b, b - top - height))));
   });
-  return BESIDES[math.argmax(room)];
+  return besides[math.argmax(room)];
 }
 
 /** What one should see: who wins and why. */
@@ -300,7 +301,9 @@ function mixingPlane(limit, most, axes, { onValue, onActive }) {
     shape.setAttribute("d", path(hull(value), true));
     const [x, y] = at(found.output);
     output.setAttribute("transform", `translate(${x} ${y})`);
-    const [dx, dy] = clearest([x, y], value.flatMap((row, i) => inTheWay(row, middle, found, i)));
+    const size = name.isConnected ? name.getBBox().width : 0; // larger letters on a phone
+    const [dx, dy] = clearest([x, y], value.flatMap((row, i) => inTheWay(row, middle, found, i)),
+      size ? [size, (size * NAME[1]) / NAME[0]] : NAME);
     name.setAttribute("x", dx);
     name.setAttribute("y", dy + 5);
     note.textContent = `output = ${found.weights.map((weight, i) =>
@@ -404,7 +407,8 @@ export default {
           ui.h("div", { class: "qp-looking" }, looking.element),
           ui.h("div", { class: "qp-weighing" }, table.element, reading),
           ui.h("div", { class: "qp-mixing" }, mixing.element)),
-        ui.h("div", { class: "bw-row qp-controls" }, count.element, heat.element, scaled.element),
+        ui.h("div", { class: "bw-row qp-controls" }, count.element,
+          w.data("divides") ? [heat.element, scaled.element] : []),
       );
       w.foot();
     });

@@ -43,7 +43,8 @@ class QueryPlane(BookWidget):
     Args: query, two numbers from -3 to 3; key and value, two such numbers for each of two to five
         keys; axes, names of the two entries of query and key and of the two of a value, or none;
         scaled, whether the scores are divided by sqrt(d_k), the root of 2; temperature, what they
-        are divided by besides, one of `TEMPERATURES`.
+        are divided by besides, one of `TEMPERATURES`; divides, whether the reader has controls for
+        both.
     Errors: ValueError for vectors that do not fit, or a start that the controls cannot reach.
     Source: Attention Is All You Need, section 3.2.1, made to move.
     """
@@ -57,6 +58,7 @@ class QueryPlane(BookWidget):
     temperature = Enum(TEMPERATURES, 1.0)
     starts = domain.Fixed()
     axes = domain.Fixed()
+    divides = domain.Fixed()
     limit = domain.Fixed(LIMIT)
 
     def __init__(
@@ -65,6 +67,7 @@ class QueryPlane(BookWidget):
         key: Sequence[Sequence[int | float]] = KEYS[:3],
         value: Sequence[Sequence[int | float]] = VALUES[:3],
         axes: Sequence[str] = (),
+        divides: bool = True,
         **start: Any,
     ):
         if not FEWEST <= len(key) <= MOST:
@@ -79,6 +82,7 @@ class QueryPlane(BookWidget):
             value=[*value, *VALUES[len(key) :]],
             n_keys=len(key),
             axes=list(axes),
+            divides=divides,
             starts=[[name, list(q), [list(k) for k in keys]] for name, q, keys in STARTS],
             **start,
         )

@@ -11,6 +11,7 @@ from chapters.attention_layer.rotated_lookup import (
     VARIANTS,
     best_rate,
     by_rate,
+    first_gradient,
     rotated_lookup_batch,
     train_rotated_lookup,
     updates_until_solved,
@@ -46,6 +47,49 @@ def test_other_steps_of_w_q_make_a_control_the_other_layer():
     assert losses("raw, small start", 1 / 4) == pytest.approx(losses("scaled"), rel=1e-3)
     assert losses("scaled, big start", 4.0) == pytest.approx(losses("raw"), rel=1e-3)
     assert losses("raw, small start") != pytest.approx(losses("scaled"), rel=0.1)
+
+
+def test_a_batch_has_as_many_problems_as_asked_for():
+    _, _, value = rotated_lookup_batch(torch.eye(3), torch.Generator().manual_seed(0), batch=5)
+    assert value.shape == (5, 16, 8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_raw_scores_have_a_larger_but_noisier_first_gradient(seed):
+    scaled, raw = (first_gradient(64, variant, seed) for variant in ("scaled", "raw"))
+    assert raw.norm > 6 * scaled.norm
+    assert raw.signal_to_noise < 0.4 * scaled.signal_to_noise
+    assert raw.error > 1.5 > 1.1 > scaled.error
+
+
+def test_raw_scores_leave_most_problems_little_and_a_few_much():
+    scaled, raw = (first_gradient(256, variant, 0).by_problem for variant in ("scaled", "raw"))
+    assert len(raw) == 32 * 64
+    assert raw.median() < 0.7 * scaled.median()
+    assert raw.mean() > 4 * scaled.mean()
+
+
+def test_each_problem_has_its_own_gradient_of_w_q():
+    """Independent problems: the squares of theirs are those of the noise, but for the batch."""
+    first = first_gradient(64, "raw", seed=0)
+    alone = (first.by_problem.square().mean() / 64).sqrt().item()
+    assert alone == pytest.approx(first.norm, rel=0.1)
+    assert first.gap.min() >= 0
+    assert first.gap.median() == pytest.approx(2.9, abs=0.3)
+
+
+def test_the_first_gradient_is_that_of_training():
+    first = first_gradient(16, "raw", seed=4, batches=2)
+    losses = train_rotated_lookup(16, "raw", seed=4, lr=0.0, steps=2)
+    assert first.error == pytest.approx(sum(losses) / 2, rel=1e-5)
+
+
+def test_with_more_problems_for_each_update_raw_scores_learn_as_fast():
+    few, many = (
+        updates_until_solved(train_rotated_lookup(64, "raw", 0, 0.015, steps=40, batch=batch))
+        for batch in (64, 1024)
+    )
+    assert many <= 7 < 14 < few
 
 
 def test_the_layer_learns():

@@ -326,6 +326,21 @@ def test_the_outputs_name_covers_no_value_and_stays_inside(stage, query, key, va
     assert plane[1] <= top < bottom <= plane[3]
 
 
+def test_planes_stand_side_by_side_on_a_phone(phone):
+    page = phone.show(QueryPlane())
+    looking, mixing = (plane.bounding_box() for plane in page.locator(".qp-plane").all())
+    assert looking["y"] == mixing["y"]
+    assert looking["x"] + looking["width"] <= mixing["x"]
+
+
+def test_without_division_there_are_no_controls_for_it(stage):
+    page = stage.show(QueryPlane(divides=False))
+    expect(page.get_by_label("Number of keys")).to_be_visible()
+    expect(page.get_by_label("Temperature")).to_have_count(0)
+    expect(page.get_by_label("Divide by")).to_have_count(0)
+    assert_shown(page)
+
+
 def test_the_axes_have_their_names(stage):
     page = stage.show(QueryPlane(axes=AXES))
     assert page.locator(".qp-of").all_text_contents() == AXES
