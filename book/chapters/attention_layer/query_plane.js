@@ -411,6 +411,7 @@ export default {
           w.data("divides") ? [heat.element, scaled.element] : []),
       );
       w.foot();
+      requestAnimationFrame(() => w.redraw()); // once the letters can be measured
     });
   },
 };

@@ -128,9 +128,7 @@ def first_gradient(d_k: int, variant: Variant, seed: int, batches: int = 32) -> 
     signal = max(0.0, stacked.mean(dim=0).square().sum().item() - noise / batches)
     norm = stacked.norm(dim=(1, 2)).mean().item()
     ratio = math.sqrt(signal / noise)
-    return FirstGradient(
-        sum(errors) / batches, norm, ratio, torch.cat(by_problem), torch.cat(gaps)
-    )
+    return FirstGradient(sum(errors) / batches, norm, ratio, torch.cat(by_problem), torch.cat(gaps))
 
 
 def updates_until_solved(losses: list[float], window: int = 5) -> int:
