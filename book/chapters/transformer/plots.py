@@ -1,12 +1,56 @@
-"""The chapter's figure of data: ranges that should overlap."""
+"""The chapter's figures of data: parts that are used or needed, ranges that should overlap."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from matplotlib.axes import Axes
 
-from drawing.axes import COLOURS, new_axes
+from drawing.axes import COLOURS, MARKERS, new_axes, new_panels
 
 SOFT = "#52606e"
+PARTS = (  # of the record, in the order of the figure
+    *("nothing", "cross_attention", "causal_mask", "positions", "residual", "embedding_scale"),
+    *("encoder_self_attention", "feed_forward", "decoder_self_attention", "root", "heads"),
+    *("norms", "relu"),
+)
+
+
+def plot_parts(record: Mapping[str, Any], tasks: Mapping[str, str]) -> list[Axes]:
+    """Draw what is right without each part, a panel for each task and a dot for each seed.
+
+    A filled circle is a model that was trained without the part, an empty square the whole model
+    with the part switched off after training.
+
+    Args: record, that of `experiments/parts.py`; tasks, the title of each task that is shown.
+    """
+    panels = new_panels(len(tasks), 1, (5.2, 3.7))
+    for axes, (task, title) in zip(panels, tasks.items(), strict=True):
+        for row, part in enumerate(PARTS):
+            needed, used = record["needed"][task][part]["exact"], record["used"][task][part]
+            for results, number, face, label in (
+                (needed, 0, COLOURS[0], "trained without it"),
+                (used, 1, "none", "switched off after training"),
+            ):
+                axes.plot(
+                    results,
+                    [row - 0.12 + 0.24 * number] * len(results),
+                    linestyle="none",
+                    marker=MARKERS[number],
+                    color=COLOURS[number],
+                    markerfacecolor=face,
+                    markersize=6,
+                    label=label if row == 0 else None,
+                )
+        names = [record["parts"][part].removeprefix("the ") for part in PARTS]
+        axes.set_yticks(range(len(PARTS)), names)
+        axes.invert_yaxis()
+        axes.grid(axis="y", color="#dddddd", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set(xlim=(-0.03, 1.03), title=title)
+    panels[-1].set_xlabel("fraction right")
+    panels[0].legend(frameon=False, loc="lower center", bbox_to_anchor=(0.3, 1.08), ncols=2)
+    return panels
 
 
 def plot_ranges(

@@ -1,9 +1,9 @@
-"""The figure of ranges: they are drawn as they are."""
+"""The figures of data: what is drawn is what was given."""
 
 import matplotlib.pyplot as plt
 import pytest
 
-from chapters.transformer.plots import plot_ranges
+from chapters.transformer.plots import PARTS, plot_parts, plot_ranges
 from drawing.axes import COLOURS
 from tests.helpers import unchecked
 
@@ -30,3 +30,22 @@ def test_ranges_that_miss_the_shared_one_look_different():
 def test_a_range_runs_upwards():
     with unchecked(), pytest.raises(ValueError, match=r"start before the end of 'a', got 3"):
         plot_ranges({"a": (3.0, 2.0)}, (1.0, 2.0), {}, "x")
+
+
+def test_each_seed_of_each_part_is_drawn_where_it_belongs():
+    names = {part: f"the part {i}" for i, part in enumerate(PARTS)}
+    needed = {part: {"exact": [0.1 + 0.05 * i, 0.9]} for i, part in enumerate(PARTS)}
+    used = {part: [0.05 * i] for i, part in enumerate(PARTS)}
+    record = {"parts": names, "needed": {"a": needed}, "used": {"a": used}}
+    (axes,) = plot_parts(record, {"a": "the task"})
+    assert axes.get_title() == "the task"
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        f"part {i}" for i in range(len(PARTS))
+    ]
+    filled, empty = axes.lines[::2], axes.lines[1::2]
+    for i, (trained, off) in enumerate(zip(filled, empty, strict=True)):
+        assert list(trained.get_xdata()) == needed[PARTS[i]]["exact"]
+        assert list(off.get_xdata()) == used[PARTS[i]]
+        assert {round(y) for y in (*trained.get_ydata(), *off.get_ydata())} == {i}
+    assert {line.get_markerfacecolor() for line in empty} == {"none"}
+    assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first one on top
