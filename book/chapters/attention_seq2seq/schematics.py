@@ -16,9 +16,9 @@ def looking_back() -> Schematic:
         394,
         alt="Above the states of the encoder stand the words eighty seven seconds ago and the end "
         "mark. All states, and a query that comes from the decoder, go into a box that scores each "
-        "state. The scores become the weights 0.1, 0.1, 0.1, 0.6 and 0.1; the line at ago is thick. "
-        "With these weights the weighted mean of the states is taken: one vector c, which goes to "
-        "the decoder, which writes il.",
+        "state. The scores become the weights 0.1, 0.1, 0.1, 0.6 and 0.1; the line at ago is "
+        "thick. With these weights the weighted mean of the states is taken: one vector c, which "
+        "goes to the decoder, which writes il.",
     )
     columns = (102, 167, 238, 303, 360)
     words = zip(("eighty", "seven", "seconds", "ago", "<eos>"), (58, 54, 70, 42, 54), strict=True)
