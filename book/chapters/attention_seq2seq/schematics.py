@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from drawing.schematic import Part, Schematic
 
-LOOKING = (0.1, 0.0, 0.1, 0.7, 0.1)  # invented weights, when il is written
+LOOKING = (0.1, 0.1, 0.1, 0.6, 0.1)  # invented weights, when il is written
 INVENTED = ((0.7, 0.2, 0.1), (0.1, 0.3, 0.6), (0.1, 0.8, 0.1))  # weights of a map
 
 
@@ -16,9 +16,9 @@ def looking_back() -> Schematic:
         394,
         alt="Above the states of the encoder stand the words eighty seven seconds ago and the end "
         "mark. All states, and a query that comes from the decoder, go into a box that scores each "
-        "state. The scores become the weights 0.1, 0, 0.1, 0.7 and 0.1; the line at ago is thick. "
-        "With these weights the weighted mean of the states is taken: one vector c, which goes to "
-        "the decoder, which writes il.",
+        "state. The scores become the weights 0.1, 0.1, 0.1, 0.6 and 0.1; the line at ago is "
+        "thick. With these weights the weighted mean of the states is taken: one vector c, which "
+        "goes to the decoder, which writes il.",
     )
     columns = (102, 167, 238, 303, 360)
     words = zip(("eighty", "seven", "seconds", "ago", "<eos>"), (58, 54, 70, 42, 54), strict=True)
@@ -45,9 +45,7 @@ def looking_back() -> Schematic:
     )
     s.text("states", at=(8, 82), align="start", kind="key", strong=True)
     s.text("weights", at=(24, 208), align="start", strong=True)
-    context = s.vector(
-        "$c$", at=(229, 304), kind="key", cells=4, shape=("d_{key}",), shape_side="right"
-    )
+    context = s.vector("$c$", at=(229, 304), kind="key", cells=3, side="right", name="c")
     s.arrow(mean, context, kind="key")
     decoder = s.layer("decoder", at=(229, 362), width=90, height=34)
     s.arrow(context, decoder, kind="key")

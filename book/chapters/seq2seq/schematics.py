@@ -48,13 +48,13 @@ def overview() -> Schematic:
     """The whole way of a sentence: states, one vector, states, a sentence; c carries its shape."""
     s = Schematic(
         400,
-        352,
+        384,
         alt="Four English words, eighty seven seconds ago, stand above the four states of the "
         "encoder, in steps 1 to 4. Each state is made from the one before it and the word above "
-        "it. From the last one, an arrow leads to one vector, c. From c an arrow leads to the "
-        "first of seven states of the decoder; each is made from the one before it. Below them "
-        "stand the seven French words that they write, in steps 5 to 11: il y a quatre vingt sept "
-        "secondes.",
+        "it. From the last one, an arrow leads to one vector, c. From c arrows lead to all seven "
+        "states of the decoder; each is made from c, the state before it and, along a dashed "
+        "line, the word before it. Below them stand the seven French words that they write, in "
+        "steps 5 to 11: il y a quatre vingt sept secondes.",
     )
     english = s.row(
         s.token, ("eighty", "seven", "seconds", "ago"), at=(232, 42), step=86, kind="source"
@@ -82,20 +82,33 @@ def overview() -> Schematic:
     s.text("one vector", at=(8, 172), align="start", strong=True)
     down = [(states[-1].x, 150), (c.x, 150)]
     s.arrow(states[-1].bottom, c.top, through=down, kind="source")
-    s.text("decoder: one state per word", at=(392, 206), align="end", strong=True)
-    written = []
+    s.text("decoder: one state per word", at=(392, 200), align="end", strong=True)
+    bus, y, below = 220, 270, 354  # the context runs above the states, the words read below them
+    written, tokens = [], []
     for step, (x, width, word) in enumerate(french_words(), start=len(english) + 1):
-        token = s.token(word, at=(x, 308), width=width, kind="target")
+        token = s.token(word, at=(x, 326), width=width, kind="target")
         state = s.vector(
-            at=(x, 254), kind="target", cells=4, cell=(16, 14), upright=True, name=f"s{step}"
+            at=(x, y), kind="target", cells=4, cell=(16, 14), upright=True, name=f"s{step}"
         )
         s.arrow(state, token, kind="target")
-        s.text(str(step), at=(x, 336), kind="soft")
+        s.arrow((x, bus), state, kind="source")
+        s.text(str(step), at=(x, 370), kind="soft")
         written.append(state)
+        tokens.append(token)
     for one, other in pairwise(written):
-        s.arrow(one, other)
-    first = written[0]
-    s.arrow(c.left, first.top, through=[(116, c.y), (116, 206), (first.x, 206)], kind="source")
+        s.arrow((one.right[0], y - 8), (other.left[0], y - 8))
+    for token, next_token, state in zip(tokens, tokens[1:], written[1:], strict=False):
+        between = (token.right[0] + next_token.left[0]) / 2
+        read = state.left[0], y + 12
+        s.arrow(
+            token.bottom,
+            read,
+            through=[(token.x, below), (between, below), (between, read[1])],
+            kind="target",
+            dashed=True,
+        )
+    s.line([c.left, (116, c.y), (116, bus)], kind="source")
+    s.line([(written[0].x, bus), (written[-1].x, bus)], kind="source")
     return s
 
 
@@ -155,36 +168,43 @@ def unrolled() -> Schematic:
 
 
 def gru_step() -> Schematic:
-    """One GRU step: both gates and the candidate are layers; z mixes the old state with n."""
+    """One GRU step: both gates are layers, r scales what U_n makes of h; z mixes it with h."""
     s = Schematic(
         400,
-        356,
+        408,
         alt="The old state h runs along the top, is multiplied by the update gate z and added to "
-        "what comes from below: the sum is the new state. Below stand three layers. Two sigmoids "
-        "read the old state and the input x and give the update gate z and the reset gate r. The "
-        "old state times r, and the input x, go into a tanh, which gives the candidate n; it is "
+        "what comes from below: the sum is the new state. Below stand two layers, the sigmoids, "
+        "which read the old state and the input x and give the update gate z and the reset gate "
+        "r. Beside them, the old state goes through U_n and is multiplied by r, and the input "
+        "goes through W_n. The sum of both goes into a tanh, which gives the candidate n; it is "
         "multiplied by one minus z.",
     )
-    top, take_y, low, state_y, input_y = 50, 136, 232, 286, 326
+    top, take_y, tanh_y, low, map_y, state_y, input_y = 50, 136, 212, 262, 306, 342, 378
     h = s.vector("$h_{t-1}$", at=(40, top), cells=3, side="top")
     keep = s.product(at=(112, top))
     total = s.sum(at=(310, top))
     new = s.vector("$h_t$", at=(370, top), cells=3, side="top")
     update = s.layer("sigmoid", at=(112, low), width=64, height=32, name="update")
     reset = s.layer("sigmoid", at=(190, low), width=64, height=32, name="reset")
+    from_state = s.layer("$U_n$", at=(250, map_y), width=44, height=28)
+    from_input = s.layer("$W_n$", at=(310, map_y), width=44, height=28)
     forget = s.product(at=(250, low))
-    candidate = s.layer("tanh", at=(310, low), width=60, height=32)
+    both = s.sum(at=(310, low))
+    candidate = s.layer("tanh", at=(310, tanh_y), width=60, height=30)
     take = s.product(at=(310, take_y))
     x = s.vector("$x_t$", at=(60, input_y), kind="source", cells=3, side="left")
-    s.line([h.bottom, (h.x, state_y), (forget.x, state_y)])
-    s.line([(x.right[0], input_y), (candidate.x, input_y)], kind="source")
+    s.line([h.bottom, (h.x, state_y), (from_state.x, state_y)])
+    s.line([(x.right[0], input_y), (from_input.x, input_y)], kind="source")
     for gate in (update, reset):
         s.arrow((gate.x - 12, state_y), (gate.x - 12, gate.bottom[1] + 3))
         s.arrow((gate.x + 12, input_y), (gate.x + 12, gate.bottom[1] + 3), kind="source")
-    s.arrow((forget.x, state_y), forget)
-    s.arrow((candidate.x, input_y), candidate, kind="source")
+    s.arrow((from_state.x, state_y), from_state)
+    s.arrow((from_input.x, input_y), from_input, kind="source")
+    s.arrow(from_state, forget)
+    s.arrow(from_input, both, kind="source")
     s.arrow(reset, forget)
-    s.arrow(forget, candidate)
+    s.arrow(forget, both)
+    s.arrow(both, candidate)
     s.arrow(h, keep)
     s.arrow(keep, total)
     s.arrow(total, new)
@@ -195,9 +215,9 @@ def gru_step() -> Schematic:
     gate_name = partial(s.text, strong=True)
     gate_name("keep: $z_t$", at=(120, 84), align="start")
     gate_name("take: $1 - z_t$", at=(210, take_y - 14))
-    gate_name("update $z_t$", at=(120, 182), align="start")
-    gate_name("reset $r_t$", at=(202, 204), align="start")
-    s.text("candidate\n$n_t$", at=(318, 184), align="start")
+    gate_name("update $z_t$", at=(120, 200), align="start")
+    gate_name("reset $r_t$", at=(202, 232), align="start")
+    s.text("candidate\n$n_t$", at=(318, 172), align="start")
     return s
 
 
