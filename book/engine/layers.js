@@ -176,6 +176,17 @@ class ALiBi extends Positions {
   get slopes() { return this.each; }
 }
 
+/** No positions: longer queries and keys, so that of the division by sqrt(d_k) nothing stays. */
+class WithoutRoot extends Positions {
+  constructor(scope, { d_model, n_heads }) {
+    super();
+    this.engine = scope.engine;
+    this.factor = (d_model / n_heads) ** 0.25;
+  }
+
+  rotate(x) { return this.engine.times(x, this.factor); }
+}
+
 const SCHEMES = new Map(Object.entries({
   none: Positions, sinusoidal: Sinusoidal, learned: Learned, rotary: Rotary, alibi: ALiBi,
 }));
@@ -188,12 +199,11 @@ const SCHEMES = new Map(Object.entries({
  */
 export class MultiHeadAttention {
   constructor(scope, d_model, n_heads, {
-    d_k = d_model / n_heads, positions = null, equal_weights: zero = false, scale = undefined,
+    d_k = d_model / n_heads, positions = null, equal_weights: zero = false,
   } = {}) {
     if (d_k % 1) throw new Error(`${MULTIPLE} d_model=${d_model} and n_heads=${n_heads}`);
     this.engine = scope.engine;
     this.n_heads = n_heads;
-    this.scale = scale; // of the scores, unless it is 1 / sqrt(d_k)
     this.weights = null;
     this.positions = positions ?? new Positions();
     const inside = n_heads * d_k;
@@ -211,8 +221,8 @@ export class MultiHeadAttention {
     const query = this.positions.rotate(this.w_q.forward(x_query));
     const key = this.positions.rotate(this.w_k.forward(x_key));
     const value = this.w_v.forward(x_key);
-    const { scale, positions: { slopes } } = this;
-    const found = this.engine.attention(query, key, value, this.n_heads, { ...mask, slopes, scale });
+    const { slopes } = this.positions;
+    const found = this.engine.attention(query, key, value, this.n_heads, { ...mask, slopes });
     this.weights = found.weights;
     return this.w_o.forward(found.output);
   }
@@ -251,9 +261,9 @@ class Residual {
 
 function attention(scope, config, part, positions = null) {
   const { d_model, n_heads, equal_weights } = config;
-  const scale = has(config, "root") ? undefined : 1;
+  const scheme = has(config, "root") ? positions : new WithoutRoot(scope, config);
   return new Residual(scope, config, part, (inside) =>
-    new MultiHeadAttention(inside, d_model, n_heads, { positions, equal_weights, scale }));
+    new MultiHeadAttention(inside, d_model, n_heads, { positions: scheme, equal_weights }));
 }
 
 const feedForward = (scope, config) =>

@@ -187,6 +187,17 @@ class Engine {
     return out;
   }
 
+  /** x times a number. */
+  times(x, factor) {
+    const out = this.zeros(x.shape);
+    const add = (to, from) => {
+      for (let i = 0; i < x.size; i += 1) to[i] += from[i] * factor;
+    };
+    add(out.data, x.data);
+    this.record(() => add(x.grad, out.grad));
+    return out;
+  }
+
   /** x (batch, time, d_model) + the first rows of a table of positions (longest, d_model). */
   addPositions(x, table) {
     const [batch, time, width] = x.shape;
@@ -225,16 +236,14 @@ class Engine {
   /**
    * softmax(Q K^T / sqrt(d_k)) V for each head; the heads lie side by side in the last axis.
    * Query i sees the keys up to i where causal, and the first lengths[row] keys where given.
-   * slopes: of ALiBi, one for each head. scale: another one than 1 / sqrt(d_k). Returns the output
-   * and the weights.
+   * slopes: of ALiBi, one for each head. Returns the output and the weights.
    */
-  attention(query, key, value, heads, {
-    causal = false, lengths = null, slopes = null, scale = 1 / Math.sqrt(query.width / heads),
-  }) {
+  attention(query, key, value, heads, { causal = false, lengths = null, slopes = null }) {
     const { kernels } = this;
     const [batch, queries] = query.shape;
     const keys = key.shape[1];
     const [d_k, d_v] = [query.width / heads, value.width / heads];
+    const scale = 1 / Math.sqrt(d_k);
     const weights = this.zeros([batch, heads, queries, keys]);
     const output = this.zeros([batch, queries, value.width]);
     const eachHead = (visit) => {

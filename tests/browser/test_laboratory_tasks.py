@@ -75,7 +75,7 @@ def test_who_knows_all_is_right_and_who_never_knows_is_wrong(page, task):
         assert found["examples"]
         for one in found["examples"]:
             assert len(one["right"]) >= len(one["got"])
-    if task == "future":
+    if task in ("future", "parts"):
         return
     for label, value in right["numbers"].items():
         assert value == 1, label

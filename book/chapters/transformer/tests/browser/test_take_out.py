@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from chapters.transformer.take_out import PARTS, TakeOut
 from measure.records import read_results
@@ -46,8 +46,8 @@ def shares(page: Page) -> list[list[int]]:
     ]
 
 
-def names(page: Page) -> list[str]:
-    return page.locator(".take-name:visible").all_inner_texts()
+def names(page: Page) -> Locator:
+    return page.locator(".take-name:visible")
 
 
 def test_the_switches_are_those_of_the_task():
@@ -61,7 +61,7 @@ def test_the_model_without_a_part_stands_beside_the_whole_one(stage):
     status = trained(page)
     assert "Without positions, done: step 600 of 600, loss" in status
     assert "WebAssembly." in status
-    assert names(page) == ["the whole model", "without positions"]
+    expect(names(page)).to_have_text(["the whole model", "without positions"])
     (whole, _), (right, words) = shares(page)
     assert whole > 90 > 50 > right
     assert words > right
@@ -104,9 +104,9 @@ def test_the_whole_model_is_kept_and_each_run_stays_in_the_list(stage):
     rows.nth(1).get_by_role("button").click()
     expect(rows.nth(1).get_by_role("button")).to_have_attribute("aria-pressed", "true")
     expect(rows.nth(1).get_by_role("button")).to_be_focused()
-    assert names(page) == ["the whole model", "without cross-attention"]
+    expect(names(page)).to_have_text(["the whole model", "without cross-attention"])
     rows.nth(0).get_by_role("button").click()
-    assert names(page) == ["the whole model"]
+    expect(names(page)).to_have_text(["the whole model"])
     expect(page.locator(".take-sides")).to_contain_text("will stand here")
 
 
@@ -119,7 +119,7 @@ def test_another_seed_has_its_own_whole_model(stage):
     seeds = page.locator(".take-models .take-seed").all_inner_texts()
     assert seeds == ["seed 0", "seed 0", "seed 1", "seed 1"]
     page.locator(".take-models button").nth(1).click()
-    assert names(page) == ["the whole model", "without the division by √d_k"]
+    expect(names(page)).to_have_text(["the whole model", "without the division by √d_k"])
 
 
 @pytest.mark.slow
