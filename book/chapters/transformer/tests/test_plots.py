@@ -33,19 +33,17 @@ def test_a_range_runs_upwards():
 
 
 def test_each_seed_of_each_part_is_drawn_where_it_belongs():
-    names = {part: f"the part {i}" for i, part in enumerate(PARTS)}
     needed = {part: {"exact": [0.1 + 0.05 * i, 0.9]} for i, part in enumerate(PARTS)}
     used = {part: [0.05 * i] for i, part in enumerate(PARTS)}
-    record = {"parts": names, "needed": {"a": needed}, "used": {"a": used}}
+    record = {"needed": {"a": needed}, "used": {"a": used}}
     (axes,) = plot_parts(record, {"a": "the task"})
     assert axes.get_title() == "the task"
-    assert [label.get_text() for label in axes.get_yticklabels()] == [
-        f"part {i}" for i in range(len(PARTS))
-    ]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [*PARTS.values()]
+    parts = [*PARTS]
     filled, empty = axes.lines[::2], axes.lines[1::2]
     for i, (trained, off) in enumerate(zip(filled, empty, strict=True)):
-        assert list(trained.get_xdata()) == needed[PARTS[i]]["exact"]
-        assert list(off.get_xdata()) == used[PARTS[i]]
+        assert list(trained.get_xdata()) == needed[parts[i]]["exact"]
+        assert list(off.get_xdata()) == used[parts[i]]
         assert {round(y) for y in (*trained.get_ydata(), *off.get_ydata())} == {i}
     assert {line.get_markerfacecolor() for line in empty} == {"none"}
     assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first one on top
