@@ -45,7 +45,8 @@ def outside(widget: BookWidget, name: str) -> list[Any]:
     trait, good = traits(widget)[name], inside(widget, name)
     if isinstance(trait, domain.Fixed):
         [held] = good
-        return [value for value in (*STRANGE, "", 0, 1.0, [held]) if value is not held]
+        others = (*STRANGE, "", 0, 1.0, [held])
+        return [value for value in others if type(value) is not type(held) or value != held]
     if isinstance(trait, Bool):
         return [value for value in STRANGE if value is not True] + [0, 1, "true"]
     if isinstance(trait, Enum):
