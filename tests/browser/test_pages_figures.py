@@ -21,7 +21,7 @@ def page(request, browser: Browser):
     page = browser.new_page(viewport={"width": request.param, "height": 800}, has_touch=phone)
     problems = []
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.goto(ADDRESS)
+    page.goto(ADDRESS, wait_until="networkidle")
     yield page
     page.close()
     assert problems == []
@@ -115,7 +115,7 @@ def test_its_letters_can_be_read_on_a_phone_and_it_can_be_made_to_fit(page):
 def test_without_scripts_a_figure_is_a_link_to_its_file(browser: Browser):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(ADDRESS)
+    page.goto(ADDRESS, wait_until="networkidle")
     figure(page).click()
     page.wait_for_url("**/_images/*.svg")
     context.close()

@@ -15,7 +15,7 @@ def open_at(page: Page, width: int, name: str) -> None:
 
 def test_the_numbers_of_the_ablations_are_seen_on_a_phone(page):
     open_at(page, 390, "10_transformer.html")
-    section = page.locator("#appendix-the-book-s-translator")
+    section = page.locator("#appendix-the-books-translator")
     printed = section.locator(".printed pre", has_text="without decoder.layers.1.cross_attention")
     assert printed.evaluate("(node) => node.scrollWidth <= node.clientWidth")
 
