@@ -48,7 +48,7 @@ class Work:
     test          held-out pairs
     shown         pairs whose translations are kept
     longest       tokens of a translation
-    score         "exact", the share of translations that are wholly right, or "bleu"
+    score         "exact", the fraction of translations that are wholly right, or "bleu"
     hidden        what is left out of each model, beside the part in question
     asked         how many test pairs the whole model is asked with a part switched off; None: all
     """
@@ -101,7 +101,7 @@ def score(model: TransformerWithout, work: Work) -> float:
 
 @torch.no_grad()
 def next_right(model: TransformerWithout, work: Work) -> float:
-    """The share of the next words that it predicts right while it is fed the right ones."""
+    """The fraction of the next words that it predicts right while it is fed the right ones."""
     right = real = 0
     for first in range(0, len(work.test), BATCH_SIZE):
         batch = make_batch(work.test[first : first + BATCH_SIZE], *work.vocabularies)
