@@ -88,7 +88,8 @@ def run(task: str, part: str, seed: int) -> dict[str, Any]:
 
 
 def record(runs: list[Run], works: Mapping[str, Work]) -> dict[str, Any]:
-    """The runs, and their figures by task and part."""
+    """The runs, and their figures by task and part, in the order of the seeds."""
+    runs = sorted(runs, key=lambda one: one["seed"])  # whichever were made last
     needed: dict[str, dict[str, dict[str, list[float]]]] = {}
     used: dict[str, dict[str, list[float]]] = {}
     for one in runs:

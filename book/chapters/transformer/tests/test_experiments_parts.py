@@ -90,3 +90,27 @@ def test_some_runs_need_the_encoder_s_self_attention_and_others_find_another_way
     found = figures(task, "encoder_self_attention")
     assert len(found) == 10
     assert (sum(x < 0.6 for x in found), sum(x > 0.95 for x in found)) == (failed, 10 - failed)
+
+
+def test_of_the_runs_that_find_a_way_most_lose_it_with_the_end_mark():
+    both = [figures(task, "encoder_self_attention") for task in ("numbers", "numbers_end_hidden")]
+    ways = [hidden for seen, hidden in zip(*both, strict=True) if seen > 0.95]
+    assert (len(ways), sum(x < 0.6 for x in ways)) == (4, 3)
+
+
+def test_what_the_book_s_task_needs_is_little():
+    run = read_results("parts")["needed"]["translation"]
+    needs = {part for part in run if min(figures("translation", part)) < 0.85}
+    assert needs == {
+        "cross_attention",
+        "causal_mask",
+        "residual",
+        "positions",
+        "embedding_scale",
+    }
+
+
+def test_the_mask_makes_no_difference_to_a_trained_decoder_of_one_layer():
+    used = read_results("parts")["used"]
+    assert used["numbers"]["causal_mask"] == used["numbers"][NOTHING]
+    assert used["translation"]["causal_mask"] != used["translation"][NOTHING]
