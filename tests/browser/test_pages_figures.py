@@ -72,13 +72,13 @@ def test_it_opens_by_key_is_labelled_and_gives_the_focus_back(page):
 
 def test_back_closes_it_and_the_page_stays_where_it_was(page):
     link = figure(page)
-    before = page.evaluate("scrollY")
+    before = link.bounding_box()["y"]  # what stands above may still load, and scrollY follows it
     link.tap() if page.viewport_size["width"] == 390 else link.click()
     expect(view(page)).to_be_visible()
     page.go_back()
     expect(view(page)).to_be_hidden()
     assert page.url == ADDRESS
-    assert page.evaluate("scrollY") == before
+    assert abs(link.bounding_box()["y"] - before) <= 2
     expect(link).to_be_focused()
 
 
