@@ -1,8 +1,9 @@
-"""The schematics of the chapter: who reads what, attention, the two layers, all of it, one word.
+"""The schematics: who reads what, attention in numbers, the shift, the layers, all of it, one word.
 
 Their numbers are those of the book's trained translator; the tests compute them.
 """
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
@@ -13,6 +14,13 @@ from drawing.schematic import Part, Point, Schematic
 SOURCE = ("ninety", "seven", "colombian", "pesos")
 WRITTEN = ("<bos>", "quatre", "vingt", "dix", "sept")  # what the decoder reads
 NEXT = ("pesos", 1.00)  # what it predicts then, and how sure it is
+TARGET = (*WRITTEN, "pesos", "colombiens", "<eos>")  # the whole translation
+
+# The small example of the text. A query and a key have a number for "can be counted" and one for
+# "says where from"; a value has one for *peso* and one for *colombien*.
+QUERY = (3, 0)  # at *sept*
+KEYS = ((0, 0), (0, 0), (0, 2), (2, 0))
+VALUES = ((0, 0), (0, 0), (0, 1), (1, 0))
 
 
 class Step(NamedTuple):
@@ -43,37 +51,113 @@ def who_reads_what() -> Schematic:
     s = Schematic(
         400,
         352,
-        alt="Above stand the English words ninety seven colombian pesos. They go into the encoder, "
-        "in which every word reads every word, and come out as four vectors, the memory. The "
-        "decoder gets the memory, and from below the French words so far: start mark, quatre, "
-        "vingt, dix, sept. In it every word reads those before it, and the memory. Out comes the "
-        "next word, pesos, with a probability of 1.00. It is put behind the others, and the "
-        "decoder is asked again.",
+        alt="Above stand the English words ninety seven colombian pesos, and an end mark. They go "
+        "into the encoder, in which every word reads every word, and come out as five vectors, the "
+        "memory. The decoder gets the memory, and from below the French words so far: start mark, "
+        "quatre, vingt, dix, sept. In it every word reads itself, those before it, and the memory. "
+        "Out comes the next word, pesos, with a probability of 1.00. It is appended to the others, "
+        "and the decoder is asked again.",
     )
-    columns = (34, 96, 176, 258)
-    encoder = s.layer("encoder\nevery word reads every word", at=(150, 92), width=296, height=52)
+    columns = (32, 93, 169, 245, 306)
+    encoder = s.layer("encoder\nevery word reads every word", at=(168, 92), width=332, height=52)
     decoder = s.layer(
-        "decoder\nevery word reads those before it,\nand the memory",
-        at=(150, 222),
-        width=296,
+        "decoder\nevery word reads itself and those before it,\nand then the memory",
+        at=(168, 222),
+        width=332,
         height=70,
     )
-    for word, x in zip(SOURCE, columns, strict=True):
+    for word, x in zip((*SOURCE, "<eos>"), columns, strict=True):
         token = s.token(word, at=(x, 22), kind="source")
         vector = s.vector(at=(x, 150), kind="source", cells=4, cell=11, name=f"memory of {word}")
         s.arrow(token, (x, encoder.top[1] - 3), kind="source")
         s.arrow((x, encoder.bottom[1] + 3), vector, kind="source")
         s.arrow(vector, (x, decoder.top[1] - 3), kind="source")
-    s.text("memory", at=(298, 150), kind="source", align="start")
+    s.text("memory", at=(338, 150), kind="source", align="start")
     for word, x in zip(WRITTEN, (30, 93, 155, 208, 258), strict=True):
         token = s.token(word, at=(x, 310), kind="target")
         s.arrow(token, (x, decoder.bottom[1] + 3), kind="target")
     word, probability = NEXT
-    following = s.token(word, at=(363, decoder.y), kind="target", name="next")
-    s.text(f"{probability:.2f}", at=(363, decoder.y - 26), kind="target")
+    following = s.token(word, at=(370, decoder.y), kind="target", name="next")
+    s.text(f"{probability:.2f}", at=(370, decoder.y - 26), kind="target")
     s.arrow(decoder, following, kind="target")
     s.arrow(following, (288, 310), path="vh", kind="target", dashed=True)
     s.text("one more word, and again", at=(394, 338), kind="target", align="end", size=13)
+    return s
+
+
+def one_question() -> Schematic:
+    """Attention in numbers: *sept* asks the four English words what is counted."""
+    scores = [sum(map(float.__mul__, map(float, QUERY), map(float, key))) for key in KEYS]
+    sizes = [math.exp(score / math.sqrt(len(QUERY))) for score in scores]
+    weights = [size / sum(sizes) for size in sizes]
+    output = [sum(w * value[i] for w, value in zip(weights, VALUES, strict=True)) for i in (0, 1)]
+    s = Schematic(
+        400,
+        392,
+        alt="The French word sept asks with the query (3, 0): what is counted? The keys of ninety "
+        "and seven are (0, 0), that of colombian is (0, 2), that of pesos (2, 0). The scores are "
+        "0, 0, 0 and 6, divided by the root of 2: 0, 0, 0 and 4.2. Softmax makes the weights 0.01, "
+        "0.01, 0.01 and 0.96. The values are (0, 0), (0, 0), (0, 1) and (1, 0), and their weighted "
+        "average is (0.96, 0.01): nearly the value of pesos.",
+    )
+    columns = (112, 176, 256, 346)
+    asking = s.token("sept", at=(36, 24), kind="target")
+    query = s.vector("", at=(132, 24), kind="query", values=QUERY, name="query")
+    s.arrow(asking, query, kind="query")
+    s.text("the query: what is counted?", at=(170, 24), kind="query", align="start")
+    for label, y in (
+        ("key", 136),
+        ("score", 180),
+        ("÷ √2", 214),
+        ("weight", 258),
+        ("value", 302),
+        ("output", 364),
+    ):
+        s.text(label, at=(6, y), align="start", size=14)
+    for n, (word, x) in enumerate(zip(SOURCE, columns, strict=True)):
+        s.token(word, at=(x, 84), kind="source")
+        s.vector("", at=(x, 136), kind="key", values=KEYS[n], name=f"key of {word}")
+        s.text(f"{scores[n]:.0f}", at=(x, 180))
+        s.text(f"{scores[n] / math.sqrt(len(QUERY)):.1f}", at=(x, 214))
+        s.text(f"{weights[n]:.2f}", at=(x, 258), strong=weights[n] > 0.5)
+        s.vector("", at=(x, 302), kind="value", values=VALUES[n], name=f"value of {word}")
+    out = s.vector("", at=(144, 364), kind="value", values=[f"{x:.2f}" for x in output])
+    s.text("nearly what pesos says", at=(out.right[0] + 10, 364), kind="value", align="start")
+    return s
+
+
+def shift_and_mask() -> Schematic:
+    """What each position of the decoder reads, may look at and must predict."""
+    reads, predicts = TARGET[:-1], TARGET[1:]
+    rows = "; ".join(f"{a}, then {b}" for a, b in pairwise(TARGET))
+    s = Schematic(
+        400,
+        262,
+        alt="Seven rows, one for each position of the decoder. Left the word that it reads, right "
+        f"the word that it must predict: {rows}. Between them a triangle: position 0 may look at "
+        "itself, position 1 at 0 and 1, and so on to position 6, which may look at all seven. "
+        "What comes later is crossed out.",
+    )
+    size = 27
+    s.text("reads", at=(82, 18), align="end", strong=True)
+    s.text("may look at", at=(194, 18), strong=True)
+    s.text("must predict", at=(296, 18), align="start", strong=True)
+    n = len(reads)
+    allowed = [[key <= query for key in range(n)] for query in range(n)]
+    top = 52
+    s.mask(
+        "",
+        allowed,
+        at=(194, top + size * n / 2),
+        kind="target",
+        cell=size,
+        name="mask",
+    )
+    for t, (word, following) in enumerate(zip(reads, predicts, strict=True)):
+        y = top + size * (t + 0.5)
+        s.text(word, at=(82, y), kind="target", align="end")
+        s.text(f"{t}", at=(194 + size * (t - (n - 1) / 2), top - 11), kind="soft", size=13)
+        s.text(following, at=(296, y), kind="target", align="start")
     return s
 
 

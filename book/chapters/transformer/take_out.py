@@ -44,7 +44,7 @@ PARTS = {
     "feed_forward": Part(
         "feed-forward networks", "the feed-forward networks", "attention and norms alone"
     ),
-    "heads": Part("all heads but one", "all heads but one", "one head of the whole d_model"),
+    "heads": Part("more than one head", "all heads but one", "one head of the whole d_model"),
     "root": Part(
         "division by √d_k", "the division by √d_k", "the softmax takes the scores as they are"
     ),
@@ -95,5 +95,5 @@ class TakeOut(TrainsInPage):
     def static_html(self) -> str:
         """The parts that a reader can take out, and what is left without each."""
         caption = "What the page can train this model without"
-        rows = [(part.label, part.left) for part in PARTS.values()]
+        rows = [(part.words, part.left) for part in PARTS.values()]
         return static_paragraph(LEAD) + static_table(caption, ("without", "what is left"), rows)

@@ -5,18 +5,25 @@ import torch
 from torch import nn
 
 from chapters.transformer.schematics import (
+    KEYS,
     NEXT,
+    QUERY,
     SOURCE,
     STEPS,
+    TARGET,
+    VALUES,
     WRITTEN,
     one_attention,
+    one_question,
     one_word,
+    shift_and_mask,
     two_layers,
     who_reads_what,
     whole,
 )
 from chapters.transformer.tracing import trace_sentence
 from lib.attention import MultiHeadAttention
+from lib.masks import causal_mask
 from lib.transformer import Config, Transformer
 from tests.helpers import assert_shapes, normal
 from train.checkpoints import load_published
@@ -67,6 +74,27 @@ def test_the_first_picture_says_what_the_model_says(traced):
     word, probability = traced["guesses"][-1][position][0]
     assert (word, round(probability, 2)) == NEXT
     assert f">{NEXT[1]:.2f}<" in who_reads_what().svg()
+
+
+def test_the_numbers_of_attention_are_those_of_torch():
+    query, key, value = (torch.tensor(x, dtype=torch.float64) for x in ([QUERY], KEYS, VALUES))
+    scores = (query @ key.T)[0]
+    weights = (scores / 2**0.5).softmax(-1)
+    [output] = nn.functional.scaled_dot_product_attention(query, key, value)
+    svg, alt = one_question().svg(), one_question().alt
+    shown = [f"{weight:.2f}" for weight in weights.tolist()]
+    assert [svg.count(f">{one}<") >= shown.count(one) for one in {*shown}] == [True] * 2
+    for one in (f"{scores.max() / 2**0.5:.1f}", *(f"{x:.2f}" for x in output.tolist())):
+        assert f">{one}<" in svg
+        assert one in alt
+
+
+def test_the_shift_and_the_mask_are_those_of_the_data_and_the_library(traced):
+    assert [*traced["read"], "<eos>"] == [*TARGET]
+    assert traced["said"] == [*TARGET[1:]]
+    n = len(TARGET) - 1
+    crossed = (~causal_mask(n)).sum().item()
+    assert shift_and_mask().svg().count("line thin") == crossed + 2 * (n - 1)  # and the grid's
 
 
 def test_one_word_shows_where_it_looks_and_what_it_would_predict(traced):
