@@ -5,7 +5,7 @@ import * as ui from "../widgets/js/ui.js";
 const script = /** @type {HTMLScriptElement | null} */ (document.currentScript);
 const here = script?.src; // in a page; a notebook's module has no address
 const PATIENCE = 20_000; // milliseconds that a kernel may take
-export const STARTS = "book-laboratory-starts"; // an event of the page: one laboratory at a time
+const STARTS = "book-laboratory-starts"; // an event of the page
 let [engine, questions] = [null, 0];
 
 /** A script leaves the engine in `bookEngine`; unlike fetch, this works from a file too. */
@@ -85,4 +85,24 @@ export async function start(w, hear, failed) {
     worker.terminate();
     URL.revokeObjectURL(address);
   } };
+}
+
+/**
+ * One laboratory of a page trains at a time. Gives what tells the others that this one begins.
+ * @param {any} w
+ * @param {{ others: () => void, seen: () => void, forget: () => void }} on another one begins,
+ *   the page is in front again, the widget is closed
+ */
+export function joinPage(w, { others, seen, forget }) {
+  const self = {}; // stands for this laboratory among those of the page
+  const heard = (event) => event.detail !== self && others();
+  const shown = () => !document.hidden && seen();
+  document.addEventListener(STARTS, heard);
+  document.addEventListener("visibilitychange", shown);
+  w.onClose(() => {
+    forget();
+    document.removeEventListener(STARTS, heard);
+    document.removeEventListener("visibilitychange", shown);
+  });
+  return () => document.dispatchEvent(new CustomEvent(STARTS, { detail: self }));
 }

@@ -84,7 +84,6 @@ function build(w) {
   let at = null; // the place of the probe that is shown, or null: the newest
   let [engine, made, problem, pending] = [null, 0, "", null];
   let [drawn, cost, timer, spoken] = [0, 0, null, 0];
-  const self = {}; // stands for this laboratory among those of the page
 
   // --- the run -----------------------------------------------------------------------------------
 
@@ -105,7 +104,7 @@ function build(w) {
     end("stopped");
     engine?.close();
     engine = null;
-    document.dispatchEvent(new CustomEvent(labWorker.STARTS, { detail: self }));
+    announce();
     made += 1;
     const mine = { id: made, settings: w.snapshot(), state: paused ? "paused" : "loading",
       steps: 1, step: 0, ms: 0, losses: [], probes: [], answers: [], path: "", torch: null };
@@ -193,7 +192,7 @@ function build(w) {
 
   function go() {
     if (run?.state !== "paused") return;
-    document.dispatchEvent(new CustomEvent(labWorker.STARTS, { detail: self }));
+    announce();
     problem = "";
     run.state = run.path ? "running" : "loading";
     send("go");
@@ -448,20 +447,12 @@ function build(w) {
     [runs, run, shown, at, held] = [[], null, null, null, null];
     [engine, timer, problem, pending] = [null, null, "", null];
   }
-  const others = (event) => event.detail !== self
-    && pause("Another laboratory of this page has begun a run.");
-  const seen = () => !document.hidden && later();
-  document.addEventListener(labWorker.STARTS, others);
-  document.addEventListener("visibilitychange", seen);
+  const announce = labWorker.joinPage(w, {
+    others: () => pause("Another laboratory of this page has begun a run."), seen: later, forget });
   w.onReset(() => {
     forget();
     line.value = about.asks[2] ?? "";
     rebuild();
-  });
-  w.onClose(() => {
-    forget();
-    document.removeEventListener(labWorker.STARTS, others);
-    document.removeEventListener("visibilitychange", seen);
   });
 }
 

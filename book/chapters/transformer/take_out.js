@@ -93,7 +93,6 @@ function build(w) {
   let rows = []; // a line for each
   let shown = null; // the one beside the whole model, or the whole model itself
   let [made, timer, drawn, cost, asked, problem] = [0, null, 0, 0, FIRST, ""];
-  const self = {}; // stands for this laboratory among those of the page
 
   const outOf = (settings) => parts.filter(({ name }) => !settings[name]);
   const titleOf = (settings) => {
@@ -167,7 +166,7 @@ function build(w) {
     }
     for (const model of models.filter((one) => alike(one.settings, settings)
       || (one === kept && ["stopped", "failed"].includes(one.state)))) drop(model);
-    document.dispatchEvent(new CustomEvent(labWorker.STARTS, { detail: self }));
+    announce();
     problem = "";
     if (!models.includes(kept)) begin(whole);
     if (other) begin(settings);
@@ -387,24 +386,16 @@ function build(w) {
     clearTimeout(timer);
     [models, shown, timer, problem] = [[], null, null, ""];
   }
-  const others = (event) => {
-    if (event.detail === self || models.every(isOver)) return;
+  const announce = labWorker.joinPage(w, { seen: later, forget, others() {
+    if (models.every(isOver)) return;
     stopAll();
     problem = "Another laboratory of this page has begun a run.";
     later();
-  };
-  const seen = () => !document.hidden && later();
-  document.addEventListener(labWorker.STARTS, others);
-  document.addEventListener("visibilitychange", seen);
+  } });
   w.onReset(() => {
     forget();
     line.value = asked = FIRST;
     update();
-  });
-  w.onClose(() => {
-    forget();
-    document.removeEventListener(labWorker.STARTS, others);
-    document.removeEventListener("visibilitychange", seen);
   });
 }
 
