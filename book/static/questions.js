@@ -238,7 +238,7 @@
       else inputs.forEach((input, k) => { input.checked = k + 1 === answer; });
       settle(answer === undefined);
       say(line, answer === undefined ? "" : trouble
-        || (follows ? "Kept. What happens follows here." : "Kept. The page comes back to it further down."));
+        || (follows ? "Kept. Now see what happens." : "Kept. The page comes back to it further down."));
     });
     shown.push((state) => { showMe.hidden = !follows || isOpenTo(name, state); });
     settle(true);

@@ -189,6 +189,8 @@ def test_show_me_opens_without_a_verdict_and_stays_open(reader: Page):
     field.fill("0.7")
     field.press("Enter")
     expect(outcome).to_contain_text("You predicted: 0.7 – that is close.")
+    told = reader.locator("#pr-layer-entropy").get_by_role("status")
+    expect(told).to_have_text("Kept. Now see what happens.")
 
 
 def test_what_opens_further_up_moves_nothing(reader: Page):
