@@ -41,6 +41,8 @@ CHECKPOINTS = BOOK / "checkpoints"
 RECORDS = [BOOK / "chapters" / "transformer" / "results" / "parts_real_text.json"]
 LAST = 900  # of the style sheets, behind the book's own, which have 800
 ENGINE = '"engine.js"'
+# Lines that are for readers of the sources alone: a page is lighter without them
+COMMENT = re.compile(r"^ *(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)\n", re.DOTALL | re.MULTILINE)
 DATA = re.compile(
     r'<script type="application/json">(?P<data>.*?)</script>', re.DOTALL
 )  # as base.py writes it
@@ -50,7 +52,7 @@ USED = re.compile(r'class="book-widget" data-module="([^"]*)"')
 def shared_script() -> str:
     """The shared scripts in one function, which keeps their names off the page."""
     names = ", ".join(module.name for module in joiner.modules(*SHARED))
-    return f"(() => {{\n{joiner.join(*SHARED)}bookWidgets.shared = {{ {names} }};\n}})();\n"
+    return bare(f"(() => {{\n{joiner.join(*SHARED)}bookWidgets.shared = {{ {names} }};\n}})();\n")
 
 
 def widget_script(name: str, folder: Path) -> str:
@@ -64,10 +66,15 @@ def widget_script(name: str, folder: Path) -> str:
     if ENGINE in body:  # a browser must not keep an old one for a new page
         version = hashlib.sha256(engine_script().encode()).hexdigest()[:8]
         body = body.replace(ENGINE, f'"engine.js?v={version}"')
-    return (
+    return bare(
         f"(() => {{\nconst {{ {', '.join(shared.values())} }} = bookWidgets.shared;\n{body}"
         f"bookWidgets.add({json.dumps(name)}, {joiner.default_of(entry)});\n}})();\n"
     )
+
+
+def bare(script: str) -> str:
+    """A script without the comments that have lines of their own."""
+    return COMMENT.sub("", script)
 
 
 def write_widget(name: str, folder: Path, out_dir: Path) -> None:

@@ -182,9 +182,8 @@ function build(w) {
     link.replaceChildren(isPage ? h("a", { href, text }) : `${text}.`);
   }
 
-  function rowOf(title, content, more = {}) {
-    return h("div", { class: "ww-row" }, h("dt", { text: title }), h("dd", more, content));
-  }
+  const rowOf = (name, content, lang) => h("p", { class: "ww-row" },
+    h("span", { class: "ww-name", text: name }), " ", h("span", { class: "ww-text", lang }, content));
 
   /** The sentences that are shown; what there is to notice in them if both models are there. */
   function drawSentences(state, texts) {
@@ -192,9 +191,8 @@ function build(w) {
     list.replaceChildren(...numbers.map((i) => {
       const { source, right } = pairs[i];
       const [whole, other] = texts.map((found) => (found ? marked(found[i], right) : "…"));
-      return h("li", {}, h("dl", { class: "ww-lines" },
-        rowOf("German", source, { lang: "de", class: "ww-source" }), rowOf("right", right),
-        rowOf("whole", whole), rowOf("without", other)));
+      return h("li", {}, rowOf("German", source, "de"), rowOf("right", right), rowOf("whole", whole),
+        rowOf("without", other));
     }));
     const [whole, other] = texts;
     return whole && other

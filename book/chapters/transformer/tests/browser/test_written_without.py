@@ -22,9 +22,9 @@ def widget(part: str = "positions", **start) -> WrittenWithout:
 def lines(page: Page) -> list[list[str]]:
     """Of each sentence the four lines, without what is for screen readers alone."""
     return page.locator(".ww-list > li").evaluate_all(
-        """(all) => all.map((li) => [...li.querySelectorAll("dd")].map((dd) => {
-          const copy = dd.cloneNode(true);
-          for (const one of copy.querySelectorAll(".bw-hidden")) one.remove();
+        """(all) => all.map((li) => [...li.querySelectorAll(".ww-text")].map((one) => {
+          const copy = one.cloneNode(true);
+          for (const hidden of copy.querySelectorAll(".bw-hidden")) hidden.remove();
           return copy.textContent.trim();
         }))"""
     )
@@ -43,11 +43,11 @@ def test_both_models_stand_below_what_is_right(stage):
     assert said(page, 2) == WROTE["nothing", 0]
     assert said(page, 3) == WROTE["positions", 0]
     assert page.evaluate("() => window.bookRecords === undefined"), "nothing is loaded before"
-    third = page.locator(".ww-list > li").nth(2).locator("dd")
+    third = page.locator(".ww-list > li").nth(2).locator(".ww-text")
     expect(third.nth(2).locator("mark")).to_have_text(["sit"])
     expect(third.nth(2).locator(".ww-gap")).to_have_text("‸(left out: small)")
     expect(third.nth(2).locator(".ww-count")).to_have_text("· 1 other word, 1 left out")
-    expect(page.locator("dd[lang=de]").first).to_have_text(SOURCES[0])
+    expect(page.locator(".ww-text[lang=de]").first).to_have_text(SOURCES[0])
     style = third.locator("mark").first.evaluate(
         "(node) => [getComputedStyle(node).textDecorationLine, getComputedStyle(node).fontWeight]"
     )
@@ -93,7 +93,7 @@ def test_what_there_is_to_notice_is_counted(stage):
 def test_another_model_comes_on_request(stage, via):
     page = stage.show(widget(), via=via)
     page.get_by_label("1", exact=True).check(force=True)
-    expect(page.locator(".ww-list > li").first.locator("dd").nth(3)).to_contain_text(
+    expect(page.locator(".ww-list > li").first.locator(".ww-text").nth(3)).to_contain_text(
         "a cat is chasing"
     )
     assert said(page, 2) == WROTE["nothing", 1]
@@ -115,7 +115,7 @@ def test_a_link_opens_another_model(stage):
     query = "?written_without.part=norms&written_without.sentence=1"
     page = stage.show(widget(), query=query)
     expect(page.locator(".ww-list > li")).to_have_count(1)
-    expect(page.locator("dd").nth(3)).to_contain_text("a dog dog is chasing")
+    expect(page.locator(".ww-text").nth(3)).to_contain_text("a dog dog is chasing")
     expect(page.get_by_role("link", name="Chapter 7 builds this part")).to_have_attribute(
         "href", "07_feed_forward_norm.html"
     )
