@@ -75,22 +75,21 @@ class WrittenWithout(BookWidget):
         names = [one["name"] for one in parts]
         if names[:1] != [WHOLE] or len(names) < 2:
             domain.refuse("record", "the whole model, and others of the same seeds", names)
-        start = {
-            "part": part or names[1],
-            "seed": int(next(iter(parts[0]["bleu"]))) if seed is None else seed,
-        }
-        began = str(start["seed"])
+        part = names[1] if part is None else part
+        seed = int(next(iter(parts[0]["bleu"]))) if seed is None else seed
+        began = str(seed)
         super().__init__(
             lead=LEAD,
             pairs=[[pair["source"], pair["wanted"]] for pair in shown_of(record)],
             parts=parts,
             said={
                 name: {began: packed.texts[name][began]}
-                for name in (WHOLE, start["part"])
+                for name in (WHOLE, part)
                 if began in packed.texts.get(name, ())
             },
             packed={"id": packed.id, "bytes": packed.bytes},
-            **start,
+            part=part,
+            seed=seed,
             sentence=sentence,
         )
         self._record = packed
