@@ -1,60 +1,20 @@
 // The worker in which a laboratory trains. Its text comes from a file beside the page's scripts, or
 // from the kernel of a notebook, when a reader first asks for it, and once for a page.
-import * as ui from "../widgets/js/ui.js";
+import * as demand from "../widgets/js/demand.js";
 
-const script = /** @type {HTMLScriptElement | null} */ (document.currentScript);
-const here = script?.src; // in a page; a notebook's module has no address
-const PATIENCE = 20_000; // milliseconds that a kernel may take
 const STARTS = "book-laboratory-starts"; // an event of the page
-let [engine, questions] = [null, 0];
+let engine = null;
 
-/** A script leaves the engine in `bookEngine`; unlike fetch, this works from a file too. */
-const fromPage = () => new Promise((resolve, reject) => {
-  const failed = () => {
-    script.remove();
-    reject(new Error("The engine did not load. Try again when you are online."));
-  };
-  const script = ui.h("script", {
-    src: new URL("engine.js", here).href,
-    error: failed,
-    load() {
-      const { text, wasm } = window.bookEngine ?? {};
-      if (!text) failed();
-      else resolve({ text, wasm: Uint8Array.from(atob(wasm), (c) => c.charCodeAt(0)).buffer });
-    },
-  });
-  document.head.append(script);
-});
-
-/**
- * Sends the kernel a message and waits for its answer, which has the same number and this key.
- * @param {any} model
- * @param {Record<string, any>} message
- * @param {string} key
- * @param {{ buffers?: ArrayBuffer[], patience?: number }} options
- * @returns {Promise<{ answer: any, buffers: DataView[] }>}
- */
-export function ask(model, message, key, { buffers, patience = PATIENCE } = {}) {
-  return new Promise((resolve, reject) => {
-    const id = questions += 1;
-    const end = (call, value) => {
-      clearTimeout(timer);
-      model.off("msg:custom", hear);
-      call(value);
-    };
-    const hear = (answer, found) => {
-      if (answer?.id === id && Object.hasOwn(answer, key)) end(resolve, { answer, buffers: found });
-    };
-    const timer = setTimeout(() => end(reject,
-      new Error("The kernel did not answer. Run this cell again, then try again.")), patience);
-    model.on("msg:custom", hear);
-    model.send({ ...message, id }, undefined, buffers);
-  });
-}
+const fromPage = async () => {
+  const { text, wasm } = await demand.fromPage("engine.js",
+    () => window.bookEngine?.text && window.bookEngine,
+    "The engine did not load. Try again when you are online.");
+  return { text, wasm: Uint8Array.from(atob(wasm), (c) => c.charCodeAt(0)).buffer };
+};
 
 const fromKernel = async (model) => {
   const { answer, buffers: [{ buffer, byteOffset, byteLength }] } =
-    await ask(model, { wanted: "engine" }, "engine");
+    await demand.ask(model, { wanted: "engine" }, "engine");
   return { text: answer.engine, wasm: buffer.slice(byteOffset, byteOffset + byteLength) };
 };
 

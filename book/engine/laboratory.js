@@ -1,4 +1,5 @@
 import * as controls from "../widgets/js/controls.js";
+import * as demand from "../widgets/js/demand.js";
 import * as ui from "../widgets/js/ui.js";
 import * as labResults from "./lab_results.js";
 import * as labWorker from "./lab_worker.js";
@@ -301,7 +302,7 @@ function build(w) {
     const mine = pending;
     try {
       const { content, buffers } = packed(record);
-      const { answer } = await labWorker.ask(w.model, { wanted: "torch", ...content }, "torch",
+      const { answer } = await demand.ask(w.model, { wanted: "torch", ...content }, "torch",
         { buffers, patience: PATIENCE });
       if (answer.problem) throw new Error(answer.problem);
       mine.torch = answer.torch.map((loss, i) => [mine.losses[i][0], loss]);

@@ -7,6 +7,8 @@ interface Window {
   bookEngine?: { text: string; wasm: string };
   /** Of _static/widgets/models/: models by their names, the numbers in base64. */
   bookModels?: Record<string, { header: any; data: string }>;
+  /** Of _static/widgets/records/: what models wrote, by the record's name, the part and the seed. */
+  bookRecords?: Record<string, Record<string, Record<string, string[]>>>;
   /** Of _static/book-index.js: what the search looks through. */
   bookIndex: any;
   /** Of the theme. */

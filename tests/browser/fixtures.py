@@ -178,6 +178,9 @@ class Stage:
         if packed := getattr(widget, "_packed", None):  # a model that the page can load
             model = self.folder / "widgets" / "models" / f"{packed.id}.js"
             model.write_text(packed.script(), encoding="utf-8")
+        if record := getattr(widget, "_record", None):  # texts that the page can load
+            path = self.folder / "widgets" / "records" / f"{record.id}.js"
+            path.write_text(record.script(), encoding="utf-8")
         if via == "module":
             (self.folder / f"{name}.mjs").write_text(str(widget._esm), encoding="utf-8")
             style = f"<style>{widget._css}</style>"

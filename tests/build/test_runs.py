@@ -90,3 +90,16 @@ def test_a_stored_widget_is_found_in_the_first_chapter_that_has_it(tmp_path):
     assert widgets.stored_widget("gauge", tmp_path) == (second, html)
     with pytest.raises(ValueError, match="expected a stored widget 'dial'"):
         widgets.stored_widget("dial", tmp_path)
+
+
+def test_a_page_may_show_a_stored_widget_in_another_state():
+    html = (
+        '<p>a</p><script type="application/json">{"step":3,"kind":"a","text":"\\u003cb>"}</script>b'
+    )
+    shown = widgets.in_state(html, "step=5 kind=b")
+    data = widgets.DATA.search(shown)["data"]
+    assert shown == html.replace('"step":3,"kind":"a"', '"step":5,"kind":"b"')
+    assert json.loads(data) == {"step": 5, "kind": "b", "text": "<b>"}
+    assert widgets.in_state(html, "") == html
+    with pytest.raises(ValueError, match="expected keys out of step, kind, text, got 'size=2'"):
+        widgets.in_state(html, "size=2")

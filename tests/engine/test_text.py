@@ -57,7 +57,7 @@ def test_pages_get_the_engine_as_a_script(tmp_path, monkeypatch):
     assert kernels().startswith(b"\0asm")
     version = hashlib.sha256(script.encode()).hexdigest()[:8]
     page = (tmp_path / "laboratory.js").read_text(encoding="utf-8")
-    assert f'new URL("engine.js?v={version}", here)' in page
+    assert f'demand.fromPage("engine.js?v={version}",' in page
     names = (path for path in tmp_path.glob("*.js") if path.name != "engine.js")
     assert not [p for p in names if "makeAdam" in p.read_text(encoding="utf-8")], "on demand alone"
     monkeypatch.setattr(engine_text, "WORKER", tmp_path / "worker.js")

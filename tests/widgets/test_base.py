@@ -126,6 +126,24 @@ def test_every_module_becomes_a_classic_script(tmp_path):
         assert f"const ${script.stem} = " not in text, "a page has it once"
 
 
+def test_a_page_gets_no_comments_that_have_lines_of_their_own():
+    script = """// a
+/** b
+ *  // c */
+const f = "/* d */"; // e
+  /** @type {g} */ (f);
+  // h
+  /* i */
+  const k = "// l";
+"""
+    kept = """const f = "/* d */"; // e
+  /** @type {g} */ (f);
+  const k = "// l";
+"""
+    assert widgets.bare(script) == kept
+    assert widgets.bare(kept) == kept
+
+
 def test_module_without_a_default_is_refused(tmp_path):
     (tmp_path / "odd.js").write_text("export const render = 1;\n")
     with pytest.raises(

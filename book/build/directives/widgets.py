@@ -8,11 +8,14 @@ widget library.
 A widget is a pair of files in a chapter's room, `NAME.py` and `NAME.js`. The script imports others,
 which `widgets.joiner` puts before it; styles with the name of a script go with it. One of them
 computes with the model in `book/checkpoints`, which becomes a script too, as does the engine in
-which a laboratory trains; no page loads either before a reader asks.
+which a laboratory trains, and the record that one shows; no page loads any of them before a reader
+asks.
 
-The directive `{widget} NAME` shows, on a page without code, the widget that a chapter has stored:
+The directive `{widget} NAME` shows, on a page without code, the widget that a chapter has stored,
+as it is there or in another state:
 
-    ```{widget} alignment_player
+    ```{widget} written_without
+    :state: sentence=4
     ```
 """
 
@@ -26,8 +29,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from engine.text import engine_script  # these need Python alone
-from widgets import joiner
-from widgets.packing import pack_file
+from widgets import joiner, packing, records
 
 BOOK = Path(__file__).resolve().parents[2]
 JS = BOOK / "widgets" / "js"
@@ -36,15 +38,21 @@ SHARED = [
     JS / f"{name}.js" for name in ("math", "ui", "controls", "walk", "raster", "grid", "chart")
 ]
 CHECKPOINTS = BOOK / "checkpoints"
+RECORDS = [BOOK / "chapters" / "transformer" / "results" / "parts_real_text.json"]
 LAST = 900  # of the style sheets, behind the book's own, which have 800
 ENGINE = '"engine.js"'
+# Lines that are for readers of the sources alone: a page is lighter without them
+COMMENT = re.compile(r"^ *(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)\n", re.DOTALL | re.MULTILINE)
+DATA = re.compile(
+    r'<script type="application/json">(?P<data>.*?)</script>', re.DOTALL
+)  # as base.py writes it
 USED = re.compile(r'class="book-widget" data-module="([^"]*)"')
 
 
 def shared_script() -> str:
     """The shared scripts in one function, which keeps their names off the page."""
     names = ", ".join(module.name for module in joiner.modules(*SHARED))
-    return f"(() => {{\n{joiner.join(*SHARED)}bookWidgets.shared = {{ {names} }};\n}})();\n"
+    return bare(f"(() => {{\n{joiner.join(*SHARED)}bookWidgets.shared = {{ {names} }};\n}})();\n")
 
 
 def widget_script(name: str, folder: Path) -> str:
@@ -58,10 +66,15 @@ def widget_script(name: str, folder: Path) -> str:
     if ENGINE in body:  # a browser must not keep an old one for a new page
         version = hashlib.sha256(engine_script().encode()).hexdigest()[:8]
         body = body.replace(ENGINE, f'"engine.js?v={version}"')
-    return (
+    return bare(
         f"(() => {{\nconst {{ {', '.join(shared.values())} }} = bookWidgets.shared;\n{body}"
         f"bookWidgets.add({json.dumps(name)}, {joiner.default_of(entry)});\n}})();\n"
     )
+
+
+def bare(script: str) -> str:
+    """A script without the comments that have lines of their own."""
+    return COMMENT.sub("", script)
 
 
 def write_widget(name: str, folder: Path, out_dir: Path) -> None:
@@ -94,8 +107,12 @@ def emit_assets(out_dir: Path) -> list[str]:
     (out_dir / "shared.js").write_text(shared_script(), encoding="utf-8")
     (out_dir / "models").mkdir(exist_ok=True)
     for path in CHECKPOINTS.glob("*.safetensors"):
-        packed = pack_file(path)
-        (out_dir / "models" / f"{packed.id}.js").write_text(packed.script(), encoding="utf-8")
+        model = packing.pack_file(path)
+        (out_dir / "models" / f"{model.id}.js").write_text(model.script(), encoding="utf-8")
+    (out_dir / "records").mkdir(exist_ok=True)
+    for path in RECORDS:
+        record = records.pack_file(path)
+        (out_dir / "records" / f"{record.id}.js").write_text(record.script(), encoding="utf-8")
     (out_dir / "engine.js").write_text(engine_script(), encoding="utf-8")
     shutil.copy(JS / "base.css", out_dir)
     return list(found)
@@ -136,15 +153,34 @@ def stored_widget(name: str, folder: Path) -> tuple[Path, str]:
     raise ValueError(f"expected a stored widget {name!r} in a chapter of {folder}, found none")
 
 
+def in_state(html: str, changes: str) -> str:
+    """A stored widget that begins in another state, `key=value` with spaces between.
+
+    Errors: ValueError for a key that the widget does not have.
+    """
+    found = DATA.search(html)
+    assert found, "every stored widget has its data"
+    data = json.loads(found["data"])
+    for change in changes.split():
+        key, _, value = change.partition("=")
+        if key not in data:
+            raise ValueError(f"expected keys out of {', '.join(data)}, got {change!r}")
+        data[key] = int(value) if isinstance(data[key], int) else value
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return html[: found.start("data")] + text + html[found.end("data") :]
+
+
 class StoredWidget(SphinxDirective):
     """Shows a chapter's widget on another page; the data stay in the chapter alone."""
 
     required_arguments = 1
+    option_spec = {"state": str}  # noqa: RUF012 (docutils declares it so)
 
     def run(self) -> list[nodes.Node]:
         folder = Path(self.env.doc2path(self.env.docname)).parent
         try:
             path, html = stored_widget(self.arguments[0], folder)
+            html = in_state(html, self.options.get("state", ""))
         except ValueError as error:
             raise self.error(str(error)) from error
         self.env.note_dependency(str(path))

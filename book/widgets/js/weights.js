@@ -1,32 +1,18 @@
 // Where a model's weights come from: a file beside the page's scripts, or the kernel of a notebook.
 // Nothing is fetched before `load` is called, and a model comes once for a page.
+import * as demand from "./demand.js";
 import * as transformer from "./transformer.js";
-import * as ui from "./ui.js";
 
-const script = /** @type {HTMLScriptElement | null} */ (document.currentScript);
-const here = script?.src; // in a page; a notebook's module has no address
 const PATIENCE = 20_000; // milliseconds that a kernel may take
 const loaded = new Map();
 
 const bytes = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
 
-/** A script leaves the model in `bookModels`; unlike fetch, this works from a file too. */
-const fromPage = (id) => new Promise((resolve, reject) => {
-  const failed = () => {
-    script.remove();
-    reject(new Error("the model did not load. Try again when you are online"));
-  };
-  const script = ui.h("script", {
-    src: new URL(`models/${id}.js`, here).href,
-    error: failed,
-    load() {
-      const found = window.bookModels?.[id];
-      if (found) resolve({ header: found.header, data: bytes(found.data) });
-      else failed();
-    },
-  });
-  document.head.append(script);
-});
+const fromPage = async (id) => {
+  const { header, data } = await demand.fromPage(`models/${id}.js`, () => window.bookModels?.[id],
+    "the model did not load. Try again when you are online");
+  return { header, data: bytes(data) };
+};
 
 const fromKernel = (id, model) => new Promise((resolve, reject) => {
   const end = (call, value) => {

@@ -3,6 +3,7 @@
 from chapters.transformer.forward_tracer import ForwardTracer
 from chapters.transformer.take_out import TakeOut
 from chapters.transformer.tracing import stages_of
+from chapters.transformer.written_without import WrittenWithout
 from tests.packed import packed
 
 
@@ -54,11 +55,43 @@ def traced(n_layers: int = 1, heads: int = 2, longest: int = 0) -> tuple[dict, l
     return sizes, found
 
 
+PAIRS = {
+    "ein hund jagt eine katze .": "a dog is chasing a cat .",
+    "eine katze jagt einen hund .": "a cat is chasing a dog .",
+    "drei männer sitzen an einem kleinen tisch .": "three men are sitting at a small table .",
+}
+WROTE = {  # by part and seed
+    ("nothing", 0): ["a dog chases a cat .", "a cat chases a dog .", "three men sit at a table ."],
+    ("nothing", 1): ["a dog is chasing a cat .", "a cat chases a dog .", "men at a table ."],
+    ("positions", 0): [
+        "a dog chases a cat .",
+        "a dog chases a cat .",
+        "three table sit at a men .",
+    ],
+    ("positions", 1): ["a cat is chasing a dog .", "a cat is .", "three men at a table ."],
+    ("norms", 0): ["a dog dog is chasing a dog .", "", "three men are sitting at a small table ."],
+}
+
+
+def written() -> dict:
+    """A record of five models, as the experiment writes it; one has no second seed."""
+    return {
+        "shown": {"real_text": [{"source": s, "wanted": w} for s, w in PAIRS.items()]},
+        "parts": {"nothing": "nothing", "positions": "positions", "norms": "the layer norms"},
+        "runs": [
+            {"part": part, "seed": seed, "bleu": round(30 + seed - 2.2 * len(part) / 7, 2)}
+            | {"said": texts}
+            for (part, seed), texts in WROTE.items()
+        ],
+    }
+
+
 SAMPLES = {
     "forward_tracer": lambda: ForwardTracer(
         *traced(), stage=6, head=1, position=2, packed=packed(), ready=["six days", "days"]
     ),
     "take_out": lambda: TakeOut("positions", seed=3),
+    "written_without": lambda: WrittenWithout("positions", record=written()),
 }
 # What is more than a choice or a number: what fits the sample, and what does not
 TEXTS = {
