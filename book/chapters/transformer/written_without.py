@@ -122,7 +122,7 @@ class WrittenWithout(BookWidget):
 
 
 def shown_of(record: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The pairs for which each model says what it writes; the record has one task."""
+    """The pairs that each model has translated; the record has one task."""
     [shown] = record["shown"].values()
     return shown
 
