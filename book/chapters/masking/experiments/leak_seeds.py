@@ -1,4 +1,4 @@
-"""Chapter 6, what a leak and a missing padding mask look like: other leaks, and longer training.
+"""What a leak and a missing padding mask look like: other leaks, and longer training.
 
     python experiments/leak_seeds.py [--seeds 0 1 2]
 
@@ -139,20 +139,20 @@ def run(model: str, seed: int) -> dict[str, Any]:
 
 
 def record(runs: list[Run]) -> dict[str, Any]:
-    """For each model one row of figures for each seed."""
-    models: dict[str, list[dict[str, Any]]] = {}
+    """All runs, and of each model the figures that the chapter quotes, one for each seed."""
+    quoted: dict[str, dict[str, list[Any]]] = {}
     for one in runs:
-        row = {name: value for name, value in one.items() if name not in ("model", "seed")}
-        models.setdefault(one["model"], []).append(row)
-    return {
-        **{"steps": STEPS, "longer": LONGER, "watched at": WATCHED, "test sentences": 400},
-        **{"seeds": sorted({one["seed"] for one in runs}), "models": models},
-    }
+        row = quoted.setdefault(one["model"], {})
+        for name, value in one.items():
+            if name not in ("model", "seed", "differ", "loss at 200", "20 pads"):
+                row.setdefault(name, []).append(value)
+    facts = {"steps": STEPS, "longer": LONGER, "watched at": WATCHED, "test sentences": 400}
+    return {**facts, "models": quoted, "runs": runs}
 
 
 def main(arguments: list[str] | None = None) -> None:
     given = command_line(__file__, __doc__, {"model": MODELS, "seed": (0, 1, 2)}, arguments)
-    grid(run, given, record)
+    grid(run, given, record, keeps_runs=True)
 
 
 if __name__ == "__main__":
