@@ -8,8 +8,9 @@ always does, and three models with three times the updates. "accuracy" is that o
 "masked" is the accuracy with the causal mask in its place, at the updates of "watched at" and at
 the end. Of the model without a causal mask it also records how many next words are right when the
 source is another sentence's, when the decoder sees the next position alone, and when it sees all
-others; and how often a random word is predicted that is put at the next position.
-Nine minutes of one core.
+others; and how often a random word is predicted that is put at the next position. Each run is
+recorded as it ends; the record need not hold the whole grid.
+Ten minutes of one core.
 """
 
 import sys
