@@ -511,6 +511,28 @@ def mask_seeds(record: dict[str, Any]) -> str:
     return table(header, rows)
 
 
+@from_record
+def leak_seeds(record: dict[str, Any]) -> str:
+    reads = ["another source", "next hidden", "next alone", "foreign word"]
+    rows = [
+        [
+            name,
+            len(runs["loss"]),
+            span(runs["loss"], 4),
+            *(span(runs[column]) for column in ("accuracy", "alone", "batch")),
+            span([masked[-1] for masked in runs["masked"]]),
+            *(span(runs[column]) if column in runs else "" for column in reads),
+        ]
+        for name, runs in record["models"].items()
+    ]
+    header = (
+        "model | seeds | final loss | accuracy, forced | exact match, one by one | in a batch | "
+        "accuracy with the mask | with another source | next position hidden | nothing else | "
+        "a random word there is predicted"
+    )
+    return table(header, rows)
+
+
 def spread(values: Iterable[float], digits: int = 2) -> str:
     """The lowest, the median and the highest of many values; three and fewer as they are."""
     values = list(values)
