@@ -45,11 +45,10 @@ DAMPED: dict[str, tuple[tuple[str, ...], Callable[[int], float]]] = {  # which, 
 
 
 class Setting(NamedTuple):
-    """What a run differs in: the norm's place, the damping, the rate, what the model reads."""
+    """What a run differs in: the norm's place, the damping, the warm-up, what the model reads."""
 
     norm: str
     damped: str | None = None
-    lr: float = LR
     warm: bool = False
     blind: bool = False
 
@@ -59,7 +58,6 @@ SETTINGS = {
     "post-norm": Setting("post"),
     "post-norm, warm-up": Setting("post", warm=True),
     **{f"post-norm, {damped}": Setting("post", damped) for damped in DAMPED},
-    "post-norm, rate .001": Setting("post", lr=1e-3),
     "blind": Setting("pre", blind=True),
 }
 
@@ -124,7 +122,7 @@ def data() -> tuple[list[Pair], list[Pair]]:
 
 def run(setting: str, seed: int, steps: int, warmup: int) -> dict[str, Any]:
     """Train one model and say how it went."""
-    norm, damped, lr, warm, blind = SETTINGS[setting]
+    norm, damped, warm, blind = SETTINGS[setting]
     training, test = data()
     vocabularies = vocabularies_of(training)
     model = build(vocabularies, norm, 6, damped, seed)
@@ -133,7 +131,7 @@ def run(setting: str, seed: int, steps: int, warmup: int) -> dict[str, Any]:
     stream: Iterator[Batch] = endless(training, *vocabularies, BATCH_SIZE, seed=seed)
     stream = map(blinded, stream) if blind else stream
     schedule = cosine(steps, warmup if warm else 0)
-    losses = train(model, stream, steps, lr, schedule=schedule)
+    losses = train(model, stream, steps, LR, schedule=schedule)
     means = [sum(losses[i : i + WINDOW]) / WINDOW for i in range(0, steps, WINDOW)]
     said = [] if blind else translate(model, test, *vocabularies)
     exact = exact_match(said, [pair.target for pair in test]) if said else None
