@@ -197,6 +197,7 @@ def record(runs: list[Run], steps: int, warmup: int) -> dict[str, Any]:
         "changes": changes(),
         "seeds": seeds,
         "steps": steps,
+        "rate": LR,
         "warmup": warmup,
         "window": WINDOW,
         "test sentences": len(data()[1]),
