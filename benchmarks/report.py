@@ -122,6 +122,22 @@ def norm_depth_seeds(record: dict[str, Any]) -> str:
 
 
 @from_record
+def deep_networks(record: dict[str, Any]) -> str:
+    rows = [[name, each(right)] for name, right in record["right"].items()]
+    rows.append(["always the commonest class", each(record["commonest class"])])
+    return table("stack | right", rows)
+
+
+@from_record
+def norms_by_depth(record: dict[str, Any]) -> str:
+    rows = [
+        [name, each(right), ", ".join(f"{size:.3g}" for size in record["size"][name])]
+        for name, right in record["right"].items()
+    ]
+    return table("setting | digits right | size before training", rows)
+
+
+@from_record
 def head_ablation(record: dict[str, Any]) -> str:
     names = {"e": "encoder", "d": "decoder", "c": "cross"}
     kinds = record["ablations"]

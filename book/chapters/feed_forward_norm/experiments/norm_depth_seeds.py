@@ -4,19 +4,19 @@
 
 6+6 layers, sentences of one item; every setting on every seed, with the same start and the same
 batches. "damped" multiplies the output of the i-th sub-layer of a post-norm stack by 1/sqrt(i),
-"cross-attention damped" does this to the cross-attentions alone, "blind" reads a source of one
-constant token. It writes results/norm_depth_seeds.json, which the chapter loads: for
-each run the mean loss of every 50 steps, the accuracy on test sentences and the norm of each
-layer's gradient before and after; then how much the first update, and a random one of the same
-size, change the decoder's output, by depth.
+"cross-attention damped" does this to the cross-attentions alone; "times .3" multiplies all
+sub-layers of one kind by .3; "blind" reads a source of one constant token. It writes
+results/norm_depth_seeds.json, which the chapter loads: for each run the mean loss of every 50
+steps, the accuracy on test sentences and the norm of each layer's gradient before and after; then,
+for ten starts, how much the first update changes the decoder's output, by depth.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -35,16 +35,30 @@ from tasks.translation import translation_pairs
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "dropout": 0.0, "tied": False}
 LR, BATCH_SIZE, WINDOW = 3e-3, 32, 50
 SMALL = LR / 10  # an update so small that the output's change is not yet bounded
-DAMPED = {"damped": ("self_attention", "cross_attention", "feed_forward")}
-DAMPED["cross-attention damped"] = ("cross_attention",)
-SETTINGS = {  # norm, whether the rate warms up, what is damped, whether it is blind
-    "pre-norm": ("pre", False, None, False),
-    "pre-norm, warm-up": ("pre", True, None, False),
-    "post-norm": ("post", False, None, False),
-    "post-norm, warm-up": ("post", True, None, False),
-    "post-norm, cross-attention damped": ("post", False, "cross-attention damped", False),
-    "post-norm, damped": ("post", False, "damped", False),
-    "blind": ("pre", False, None, True),
+DEPTHS, STARTS = (2, 6), range(10)  # of the models whose first update is measured
+DAMPED: dict[str, tuple[tuple[str, ...], Callable[[int], float]]] = {  # which, and by what
+    "damped": (("self_attention", "cross_attention", "feed_forward"), lambda i: i**-0.5),
+    "cross-attention damped": (("cross_attention",), lambda i: i**-0.5),
+    "self-attention times .3": (("self_attention",), lambda i: 0.3),
+    "feed-forward times .3": (("feed_forward",), lambda i: 0.3),
+}
+
+
+class Setting(NamedTuple):
+    """What a run differs in: the norm's place, the damping, the warm-up, what the model reads."""
+
+    norm: str
+    damped: str | None = None
+    warm: bool = False
+    blind: bool = False
+
+
+SETTINGS = {
+    "pre-norm": Setting("pre"),
+    "post-norm": Setting("post"),
+    "post-norm, warm-up": Setting("post", warm=True),
+    **{f"post-norm, {damped}": Setting("post", damped) for damped in DAMPED},
+    "blind": Setting("pre", blind=True),
 }
 
 
@@ -67,9 +81,10 @@ def build(
     model = Transformer(Config(*map(len, vocabularies), norm=norm, n_layers=n_layers, **SIZES))
     for stack in (model.encoder, model.decoder) if damped else ():
         parts = [(name, part) for layer in stack.layers for name, part in layer.named_children()]
+        kinds, factor = DAMPED[damped]
         for i, (name, residual) in enumerate(parts, start=1):
-            if name in DAMPED[damped]:
-                residual.sublayer = Damped(residual.sublayer, i**-0.5)
+            if name in kinds:
+                residual.sublayer = Damped(residual.sublayer, factor(i))
     return model
 
 
@@ -107,7 +122,7 @@ def data() -> tuple[list[Pair], list[Pair]]:
 
 def run(setting: str, seed: int, steps: int, warmup: int) -> dict[str, Any]:
     """Train one model and say how it went."""
-    norm, warm, damped, blind = SETTINGS[setting]
+    norm, damped, warm, blind = SETTINGS[setting]
     training, test = data()
     vocabularies = vocabularies_of(training)
     model = build(vocabularies, norm, 6, damped, seed)
@@ -136,35 +151,33 @@ def output_of(model: Transformer, batch: Batch) -> Tensor:
     return y[batch.target_out != PAD]
 
 
-def amplification(model: Transformer, batch: Batch, *, random: bool) -> float:
+def amplification(model: Transformer, batch: Batch) -> float:
     """The squared change of the decoder's output that one update makes, over its square.
 
-    The update has the direction of Adam's first one, the gradient's signs; or that of random signs.
+    The update has the direction of Adam's first one, the gradient's signs.
     """
     before = output_of(model, batch)
     backward(model, batch)
     for stack in (model.encoder.layers, model.decoder.layers):
         for p in stack.parameters():
-            signs = torch.randn_like(p).sign() if random else p.grad.sign()
-            p.data -= SMALL * signs
+            p.data -= SMALL * p.grad.sign()
     return ((output_of(model, batch) - before).square().sum() / before.square().sum()).item()
 
 
-def changes(seeds: list[int]) -> dict[str, dict[str, list[list[float]]]]:
-    """By kind of update, setting and depth (2, 4, 6, 12 layers a side): one number a seed."""
+def changes() -> dict[str, dict[str, list[float]]]:
+    """By setting and layers a side: what the first update changes, one number for each start."""
     training, _ = data()
     vocabularies = vocabularies_of(training)
     batch = make_batch(training[:64], *vocabularies)
     kinds = {"pre-norm": ("pre", None), "post-norm": ("post", None)}
     kinds |= {f"post-norm, {damped}": ("post", damped) for damped in DAMPED}
-    table: dict[str, dict[str, list[list[float]]]] = {"first update": {}, "random": {}}
-    for update, rows in table.items():
-        for name, (norm, damped) in kinds.items():
-            rows[name] = []
-            for n_layers in (2, 4, 6, 12):
-                models = [build(vocabularies, norm, n_layers, damped, seed) for seed in seeds]
-                of = [amplification(m, batch, random=update == "random") for m in models]
-                rows[name].append([float(f"{change:.3g}") for change in of])
+    table: dict[str, dict[str, list[float]]] = {}
+    for name, (norm, damped) in kinds.items():
+        table[name] = {}
+        for n_layers in DEPTHS:
+            models = (build(vocabularies, norm, n_layers, damped, seed) for seed in STARTS)
+            found = [amplification(model, batch) for model in models]
+            table[name][str(n_layers)] = [float(f"{change:.3g}") for change in found]
     return table
 
 
@@ -181,9 +194,10 @@ def record(runs: list[Run], steps: int, warmup: int) -> dict[str, Any]:
         row = {name: x for name, x in one.items() if name not in ("setting", "seed")}
         by_setting.setdefault(one["setting"], []).append(row)
     return {
-        "changes": changes(seeds),
+        "changes": changes(),
         "seeds": seeds,
         "steps": steps,
+        "rate": LR,
         "warmup": warmup,
         "window": WINDOW,
         "test sentences": len(data()[1]),
