@@ -58,12 +58,15 @@ def plot_loss_by_position(
     return axes
 
 
-def plot_weights(weights: Float[Tensor, "query key"], trained: int) -> Axes:
-    """Draw the weights of one head over the positions, with lines where the trained ones end."""
+def plot_weights(weights: Float[Tensor, "query key"], trained: int, darkest: float = 0.3) -> Axes:
+    """Draw the weights of one head over the positions, with lines where the trained ones end.
+
+    Args: darkest, the weight from which on the colour is the same.
+    """
     axes = new_axes(4.6, 3.8)
     axes.grid(False)
-    image = draw_map(axes, weights, vmax=weights.max().item())
-    axes.figure.colorbar(image, ax=axes, label="weight")
+    image = draw_map(axes, weights, vmax=darkest)
+    axes.figure.colorbar(image, ax=axes, label="weight", extend="max")
     for draw in (axes.axhline, axes.axvline):
         draw(trained - 0.5, color=GREY, linewidth=1, linestyle="--")
     axes.set(xlabel="position of the key", ylabel="position of the query")

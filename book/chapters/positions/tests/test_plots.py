@@ -51,12 +51,12 @@ def test_loss_must_fill_a_window():
         plot_loss_by_position({"a": torch.zeros(11)}, trained=5)
 
 
-def test_weights_are_drawn_up_to_the_largest_with_lines_after_the_trained_positions():
+def test_weights_are_drawn_with_lines_after_the_trained_positions():
     weights = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.25, 0.5, 0.25]]) / 4
-    axes = plot_weights(weights, trained=2)
+    axes = plot_weights(weights, trained=2, darkest=0.125)
     (image,) = axes.get_images()
     assert image.get_array().tolist() == weights.tolist()
-    assert image.get_clim() == (0, 0.25)
+    assert image.get_clim() == (0, 0.125)
     across, down = axes.get_lines()
     assert set(across.get_ydata()) == set(down.get_xdata()) == {1.5}
     assert (axes.get_xlabel(), axes.get_ylabel()) == (
