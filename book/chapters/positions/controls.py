@@ -1,4 +1,4 @@
-"""Controls for the experiments on positions: other tables, and rotary offsets that end."""
+"""Controls for the experiments on positions: other tables and angles, and offsets that end."""
 
 import math
 from collections.abc import Iterator
@@ -8,11 +8,20 @@ from unittest import mock
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn import functional as F
 
 from lib.attention import scaled_dot_product_attention
-from lib.positions import Rotary, sinusoidal_table
+from lib.positions import Rotary, Sinusoidal, sinusoidal_table
 
-TABLES = ("sinusoidal", "wrong exponent", "equal steps", "shuffled")
+TABLES = (
+    "sinusoidal",
+    "wrong exponent",
+    "random walk",
+    "equal steps",
+    "random rows",
+    "shuffled",
+)
+SIMILAR = 0.97  # the cosine of neighbours in the random walk, that of the sinusoids with 64 entries
 
 
 def make_table(
@@ -21,10 +30,12 @@ def make_table(
     """A table of positions with or without a shift matrix, with or without similar neighbours.
 
     "sinusoidal" has both. "wrong exponent" gives the cosine of a pair a frequency of its own, so
-    no rotation of pairs moves it on, but neighbours stay similar. "equal steps" spaces the
-    frequencies evenly, from above 0 to below pi: a rotation of pairs moves it on, and `d_model`
-    positions in a row are at right angles. "shuffled" is the sinusoidal table with its rows in a
-    random order, the first `trained` among themselves.
+    no rotation of pairs moves it on, but neighbours stay similar. "random walk" has no waves at
+    all: each row is the one before with a little noise. "equal steps" spaces the frequencies
+    evenly, from above 0 to below pi: a rotation of pairs moves it on, and `d_model` positions in a
+    row are at right angles. "random rows" have nothing to do with each other. "shuffled" is the
+    sinusoidal table with its rows in a random order, the first `trained` among themselves, so that
+    two rows are alike wherever they stand. Random rows are as long as those of the sinusoids.
 
     Errors: ValueError for another name.
     """
@@ -35,6 +46,13 @@ def make_table(
         later = trained + torch.randperm(n_positions - trained)
         order = torch.cat([torch.randperm(trained), later])
         return sinusoidal_table(n_positions, d_model)[order]
+    if name in ("random walk", "random rows"):
+        kept = SIMILAR if name == "random walk" else 0.0
+        rows = [F.normalize(torch.randn(d_model), dim=0)]
+        for noise in torch.randn(n_positions - 1, d_model):
+            across = F.normalize(noise - (noise @ rows[-1]) * rows[-1], dim=0) if kept else noise
+            rows.append(F.normalize(kept * rows[-1] + math.sqrt(1 - kept**2) * across, dim=0))
+        return torch.stack(rows) * math.sqrt(d_model / 2)
     column = torch.arange(d_model)
     if name == "wrong exponent":
         angle = position / 10_000 ** (column / d_model)
@@ -84,3 +102,19 @@ def freeze_slow_pairs(positions: Rotary, length: int) -> Bool[Tensor, " pairs"]:
     slow = wavelength > length
     positions.table[:, slow] = torch.tensor([1.0, 0.0]).to(positions.table)  # cos 0 and sin 0
     return slow
+
+
+class StartsAnywhere(Sinusoidal):
+    """Sinusoidal positions which start at a random one in each sequence of a training batch.
+
+    The last position of a sequence is below `max_length`. At inference the first one is `offset`.
+    """
+
+    def add(
+        self, x: Float[Tensor, "*batch time d_model"], offset: int = 0
+    ) -> Float[Tensor, "*batch time d_model"]:
+        if not self.training:
+            return super().add(x, offset)
+        time = x.shape[-2]
+        start = torch.randint(len(self.table) - time + 1, (*x.shape[:-2], 1))
+        return x + self.table[start + torch.arange(time)]

@@ -1,4 +1,4 @@
-"""Figures about positions: a table as a picture, curves over the offset, the loss at each position.
+"""Figures about positions: a table as a picture, curves over the offset, loss and weights.
 
 Each function returns the Axes it drew on.
 """
@@ -55,4 +55,19 @@ def plot_loss_by_position(
         "trained up to here", (trained, 1), (5, -10), xycoords=("data", "axes fraction"),
         textcoords="offset points", color=GREY, fontsize=9,
     )  # fmt: skip
+    return axes
+
+
+def plot_weights(weights: Float[Tensor, "query key"], trained: int, darkest: float = 0.3) -> Axes:
+    """Draw the weights of one head over the positions, with lines where the trained ones end.
+
+    Args: darkest, the weight from which on the colour is the same.
+    """
+    axes = new_axes(4.6, 3.8)
+    axes.grid(False)
+    image = draw_map(axes, weights, vmax=darkest)
+    axes.figure.colorbar(image, ax=axes, label="weight", extend="max")
+    for draw in (axes.axhline, axes.axvline):
+        draw(trained - 0.5, color=GREY, linewidth=1, linestyle="--")
+    axes.set(xlabel="position of the key", ylabel="position of the query")
     return axes

@@ -7,14 +7,20 @@ results/positions_seeds.json, which the chapter loads. Each row holds the mean l
 the last 50 steps, then the loss on the held-out text in each stretch of 64 positions of windows of
 256, which start every 64 characters, so that all stretches judge nearly the same text.
 
-Beside the five schemes: rotary with its slow pairs frozen in training, and other tables of fixed
-vectors, with or without a shift matrix, with or without similar neighbours. Three of the trained
-models are read once more without keys further back than 63 ("near keys"), and rotary with all keys
-and its offsets clipped at 63: those of all pairs, of the slow ones, of the fast ones. At the end
-the chapter's conclusions are asserted for every seed.
+Beside the five schemes: rotary with its slow pairs frozen in training; ALiBi with steep slopes;
+sinusoids whose training windows start at random positions; and other tables of fixed vectors, with
+or without a shift matrix, with or without similar neighbours. Two models are also trained for twice
+as many steps.
+
+Some of the trained models are read once more without keys further back than 63 ("near keys") or
+than 7 ("8 keys"), and rotary with all keys and its offsets clipped at 63: those of all pairs, of
+the slow ones, of the fast ones. "heads" says of some tables, head by head, how much weight falls on
+the five newest keys within and beyond the trained length, and beyond it on the last 14 trained
+positions. At the end the chapter's conclusions are asserted for every seed.
 """
 
 import sys
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +30,15 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from chapters.positions.controls import TABLES, clipped_offsets, freeze_slow_pairs, make_table
+from chapters.positions.controls import (
+    TABLES,
+    StartsAnywhere,
+    clipped_offsets,
+    freeze_slow_pairs,
+    make_table,
+)
+from chapters.positions.heads import LAYER, weight_on
+from lib.attention import attention_maps
 from lib.masks import causal_mask, window_mask
 from lib.notebook import seed_everything
 from lib.positions import SCHEMES
@@ -40,25 +54,51 @@ from tasks.characters import (
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0, "norm": "pre"}
 LENGTH, LONGEST, LR = 64, 256, 6e-3
 FROZEN = "rotary, slow pairs frozen"
-MODELS = (*SCHEMES, FROZEN, *TABLES[1:])
-Row = dict[str, float | list[float]]
+STEEP, SLOPES = "alibi, steep slopes", (2, 1, 1 / 2, 1 / 4)
+ANYWHERE = "sinusoidal, starts anywhere"
+LONGER, TIMES = ", longer", 2
+MODELS = (
+    *SCHEMES,
+    FROZEN,
+    *TABLES[1:],
+    STEEP,
+    ANYWHERE,
+    *(name + LONGER for name in ("none", "shuffled")),
+)
+LOOKED_AT = ("sinusoidal", "random walk", "random rows")
+Row = dict[str, Any]
 
 
 def make_model(name: str, n_characters: int) -> LanguageModel:
-    scheme = "rotary" if name == FROZEN else name if name in SCHEMES else "sinusoidal"
-    model = LanguageModel(Config(n_characters, positions=scheme, max_length=LONGEST, **SIZES))
+    scheme = name.partition(",")[0]
+    config = Config(
+        n_characters,
+        positions=scheme if scheme in SCHEMES else "sinusoidal",
+        max_length=LONGEST,
+        **SIZES,
+    )
+    model = LanguageModel(config)
+    positions = model.decoder.positions
+    name = name.removesuffix(LONGER)
     if name == FROZEN:
-        freeze_slow_pairs(model.decoder.positions, LENGTH)
+        freeze_slow_pairs(positions, LENGTH)
+    elif name == STEEP:
+        positions.slopes = torch.tensor(SLOPES)
+    elif name == ANYWHERE:
+        model.decoder.positions = StartsAnywhere(SIZES["d_model"], max_length=LONGEST)
     elif name in TABLES[1:]:
-        table = make_table(name, LONGEST, SIZES["d_model"], trained=LENGTH)
-        model.decoder.positions.table = table
+        positions.table = make_table(name, LONGEST, SIZES["d_model"], trained=LENGTH)
     return model
 
 
-def near_and_causal(n_queries: int, n_keys: int, **options) -> torch.Tensor:
-    return causal_mask(n_queries, n_keys, **options) & window_mask(
-        n_queries, LENGTH - 1, n_keys, **options
-    )
+def nearest(n_keys_seen: int) -> Callable[..., torch.Tensor]:
+    """A causal mask which hides all but the nearest keys, in place of `causal_mask`."""
+
+    def mask(n_queries: int, n_keys: int, **options) -> torch.Tensor:
+        near = window_mask(n_queries, n_keys_seen - 1, n_keys, **options)
+        return causal_mask(n_queries, n_keys, **options) & near
+
+    return mask
 
 
 def measure(name: str, model: LanguageModel, held_out: torch.Tensor) -> Row:
@@ -67,9 +107,12 @@ def measure(name: str, model: LanguageModel, held_out: torch.Tensor) -> Row:
         return [round(x, 4) for x in judged.view(-1, LENGTH).mean(1).tolist()]
 
     row: Row = {"all keys": stretches()}
-    if name in ("sinusoidal", "rotary", "alibi"):
-        with mock.patch("lib.transformer.causal_mask", near_and_causal):
+    if name in ("sinusoidal", "rotary", "alibi", ANYWHERE):
+        with mock.patch("lib.transformer.causal_mask", nearest(LENGTH)):
             row["near keys"] = stretches()
+    if name == "alibi":
+        with mock.patch("lib.transformer.causal_mask", nearest(8)):
+            row["8 keys"] = stretches()
     if name == "rotary":
         slow = freeze_slow_pairs(make_model(name, 5).decoder.positions, LENGTH)
         every = torch.ones_like(slow)
@@ -77,6 +120,23 @@ def measure(name: str, model: LanguageModel, held_out: torch.Tensor) -> Row:
             with clipped_offsets(LENGTH - 1, pairs):
                 row[f"{part} pairs clipped"] = stretches()
     return row
+
+
+def look_at_heads(model: LanguageModel, held_out: torch.Tensor) -> Row:
+    """The weight of each head on new keys and on the end of the trained positions."""
+    maps = attention_maps(model, held_out.unfold(0, LONGEST, LONGEST))[LAYER]
+    newest = nearest(5)(LONGEST, LONGEST)
+    end = torch.zeros(LONGEST, LONGEST, dtype=torch.bool)
+    end[:, 50:LENGTH] = True
+    return {
+        "newest inside": _rounded(weight_on(maps, newest, range(20, LENGTH))),
+        "newest beyond": _rounded(weight_on(maps, newest, range(80, LONGEST))),
+        "end beyond": _rounded(weight_on(maps, end, range(80, 2 * LENGTH))),
+    }
+
+
+def _rounded(numbers: torch.Tensor) -> list[float]:
+    return [round(x, 4) for x in numbers.tolist()]
 
 
 def conclude(models: dict[str, list[Row]]) -> None:
@@ -94,7 +154,15 @@ def conclude(models: dict[str, list[Row]]) -> None:
         assert of_seed["rotary"]["near keys"][-1] < inside["rotary"] + 0.1, "near keys repair it"
         assert end["alibi"] < inside["alibi"] + 0.1, "ALiBi stays flat"
         assert inside["shuffled"] > inside["sinusoidal"] + 0.2, "regular rows help inside"
-        assert min(inside[s] for s in SCHEMES) == inside["rotary"], "rotary is best inside"
+        assert min(inside[s] for s in SCHEMES) == inside["rotary"], "rotary is best of the five"
+        assert abs(inside[STEEP] - inside["rotary"]) < 0.03, "steep slopes make ALiBi as good"
+        pairs = zip(of_seed["alibi"]["8 keys"], of_seed["alibi"]["all keys"], strict=True)
+        assert max(abs(few - every) for few, every in pairs) < 0.02, "ALiBi needs 8 keys"
+        assert inside["random walk"] < inside["sinusoidal"] + 0.05, "similar neighbours suffice"
+        assert inside["random rows"] < inside["none"], "unrelated rows are worth something"
+        assert inside["shuffled" + LONGER] < inside["none" + LONGER], "and shuffled ones, later"
+        near = of_seed[ANYWHERE]["near keys"]
+        assert max(near) < near[0] + 0.1, "with no row new, near keys repair the sinusoids too"
 
 
 @cache
@@ -109,18 +177,32 @@ def run(model: str, seed: int, steps: int) -> Row:
     n_characters, text, held_out = data()
     seed_everything(seed)
     net = make_model(model, n_characters)
+    steps *= TIMES if model.endswith(LONGER) else 1
     losses = train_on_text(net, text, steps, LR, length=LENGTH, seed=seed)
-    return {"training": round(sum(losses[-50:]) / 50, 4), **measure(model, net, held_out)}
+    row = {"training": round(sum(losses[-50:]) / 50, 4), **measure(model, net, held_out)}
+    if model in LOOKED_AT:
+        row["heads"] = look_at_heads(net, held_out)
+    return row
 
 
 def record(runs: list[Run], steps: int) -> dict[str, Any]:
-    """For each model one row for each seed."""
+    """For each model one row for each seed, and what its heads look at, if that was measured."""
     models: dict[str, list[Row]] = {}
+    heads: dict[str, list[Row]] = {}
     for one in runs:
-        row = {name: x for name, x in one.items() if name not in ("model", "seed")}
+        row = {name: x for name, x in one.items() if name not in ("model", "seed", "heads")}
         models.setdefault(one["model"], []).append(row)
+        if "heads" in one:
+            heads.setdefault(one["model"], []).append(one["heads"])
     seeds = list(dict.fromkeys(one["seed"] for one in runs))
-    return {"seeds": seeds, "steps": steps, "trained length": LENGTH, "models": models}
+    return {
+        "seeds": seeds,
+        "steps": steps,
+        "longer": TIMES * steps,
+        "trained length": LENGTH,
+        "models": models,
+        "heads": heads,
+    }
 
 
 def main(arguments: list[str] | None = None) -> None:

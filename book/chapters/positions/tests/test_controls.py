@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from chapters.positions.controls import TABLES, clipped_offsets, freeze_slow_pairs, make_table
+from chapters.positions.controls import (
+    SIMILAR,
+    TABLES,
+    StartsAnywhere,
+    clipped_offsets,
+    freeze_slow_pairs,
+    make_table,
+)
 from lib.attention import MultiHeadAttention
 from lib.masks import causal_mask
 from lib.positions import Rotary
@@ -24,7 +31,9 @@ def _neighbours(table):
     [
         ("sinusoidal", True, True),
         ("wrong exponent", False, True),
+        ("random walk", False, True),
         ("equal steps", True, False),
+        ("random rows", False, False),
         ("shuffled", False, False),
     ],
 )
@@ -34,6 +43,19 @@ def test_tables(name, shifts, similar):
     assert table.shape == (61, 14)
     assert (_shift_error(table) < 1e-4) == shifts
     assert (_neighbours(table) > 0.7) == similar
+
+
+@pytest.mark.parametrize(("name", "similar"), [("random walk", SIMILAR), ("random rows", 0.0)])
+def test_random_rows_are_as_long_as_the_sinusoids(name, similar):
+    torch.manual_seed(0)
+    table = make_table(name, 400, 64, trained=17).double()
+    cosine = torch.cosine_similarity(table[:-1], table[1:], dim=1)
+    assert torch.allclose(table.norm(dim=1), torch.tensor(32**0.5).double(), atol=1e-4)
+    assert cosine.mean() == pytest.approx(similar, abs=0.02)
+    far = torch.cosine_similarity(table[:-200], table[200:], dim=1)
+    assert far.mean().abs() < 0.1
+    if name == "random walk":
+        assert cosine.std() < 1e-5
 
 
 def test_every_table_is_listed():
@@ -79,3 +101,16 @@ def test_frozen_pairs_never_turn():
     turned = (rotary.rotate(x) - x).unflatten(-1, (-1, 2))[0, 1:].abs().sum((0, 2))
     assert slow.tolist() == [False] * 3 + [True] * 5
     assert torch.equal(turned == 0, slow)
+
+
+def test_training_sequences_start_anywhere_and_others_at_the_offset():
+    torch.manual_seed(0)
+    positions, zeros = StartsAnywhere(6, max_length=12), torch.zeros(300, 5, 6)
+    table = positions.table
+    given = positions.add(zeros)
+    starts = [int((table - row).abs().sum(1).argmin()) for row in given[:, 0]]
+    assert set(starts) == set(range(8))  # the last sequence ends with the table
+    for rows, start in zip(given, starts, strict=True):
+        assert torch.equal(rows, table[start : start + 5])
+    positions.eval()
+    assert torch.equal(positions.add(zeros, 3), table[3:8].expand(300, 5, 6))

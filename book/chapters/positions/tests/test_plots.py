@@ -4,7 +4,12 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from chapters.positions.plots import plot_by_offset, plot_loss_by_position, plot_table
+from chapters.positions.plots import (
+    plot_by_offset,
+    plot_loss_by_position,
+    plot_table,
+    plot_weights,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +49,17 @@ def test_loss_is_a_mean_over_windows_and_the_trained_length_is_marked():
 def test_loss_must_fill_a_window():
     with pytest.raises(ValueError, match="at least 16 positions of 'a', got 11"):
         plot_loss_by_position({"a": torch.zeros(11)}, trained=5)
+
+
+def test_weights_are_drawn_with_lines_after_the_trained_positions():
+    weights = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.25, 0.5, 0.25]]) / 4
+    axes = plot_weights(weights, trained=2, darkest=0.125)
+    (image,) = axes.get_images()
+    assert image.get_array().tolist() == weights.tolist()
+    assert image.get_clim() == (0, 0.125)
+    across, down = axes.get_lines()
+    assert set(across.get_ydata()) == set(down.get_xdata()) == {1.5}
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (
+        "position of the key",
+        "position of the query",
+    )
