@@ -345,6 +345,23 @@ def families_seeds(record: dict[str, Any]) -> str:
 
 
 @from_record
+def families_causes(record: dict[str, Any]) -> str:
+    shown = {
+        ("encoder", "gap"): "the first word, hidden: encoder-only",
+        ("encoder", "without its first word"): "if no source token may attend to its translation",
+        ("encoder", "without translation"): "nor to the rest of the translation",
+        ("encoder", "told the length, surest first"): "translations, if it is told their length",
+        ("decoder", "exact"): "translations: decoder-only",
+        ("decoder", "word 3 by scoring"): "word 3, hidden, by scoring",
+    }
+    rows = [
+        [text, *(share(one[name]) for one in record["models"][model])]
+        for (model, name), text in shown.items()
+    ]
+    return table("|".join(["", *(f"seed {n}" for n in record["seeds"])]), rows)
+
+
+@from_record
 def modern_block(record: dict[str, Any]) -> str:
     settings = {row["name"]: row for row in record["settings"]}
     rows = []

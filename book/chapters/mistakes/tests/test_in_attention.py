@@ -4,6 +4,8 @@ A broken layer stands beside the right one with the same weights.
 """
 
 import math
+from contextlib import suppress
+from itertools import product
 
 import pytest
 import torch
@@ -65,6 +67,39 @@ def test_every_axis_turned_stops_unless_all_sizes_are_equal():
     x = normal(2, 2, 4)  # batch, heads, time and d_k are all 2
     assert wrong(x).shape == right(x).shape
     assert differs(wrong(x), right(x))
+
+
+def test_reversed_axes_run_only_if_batch_keys_and_dimension_are_equal():
+    whole = set()
+    for batch, time, keys, d in product((1, 2, 3, 4), (1, 2, 3, 4), (2, 3, 4), (2, 3, 4)):
+        query, key, value = normal(batch, time, d), normal(batch, keys, d), normal(batch, keys, d)
+        try:
+            scores = query @ key.permute(2, 1, 0)
+        except RuntimeError:
+            assert not (keys == d and batch in (1, d))
+            continue
+        assert keys == d
+        assert batch in (1, d)
+        with suppress(RuntimeError):
+            scores @ value
+            whole.add((batch, keys, d))
+    assert whole == {(2, 2, 2), (3, 3, 3), (4, 4, 4)}
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 4])
+def test_torch_gives_nan_or_the_output_s_bias_where_all_is_masked(heads):
+    torch.manual_seed(0)
+    layer = torch.nn.MultiheadAttention(12, heads, batch_first=True)
+    torch.nn.init.normal_(layer.out_proj.bias)
+    x, nobody = torch.randn(1, 3, 12), torch.ones(3, 3, dtype=torch.bool)  # True = masked
+    for training, asked in product((True, False), (True, False)):
+        layer.train(training)
+        with torch.no_grad():
+            output, _ = layer(x, x, x, attn_mask=nobody, need_weights=asked)
+        if asked or not (training or heads % 2):
+            assert output.isnan().all()
+        else:
+            assert_close(output, layer.out_proj.bias.expand_as(output), 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Each broken piece does what its record says, and is right where the record says it is."""
 
+import math
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -47,3 +49,15 @@ def test_bleu_with_its_arguments_swapped_scores_the_references():
     assert abs(bleu_swapped(said, truth) - bleu(said, truth).score) > 1
     as_long = [[*words[:-1], "other"] for words in truth]
     assert bleu_swapped(as_long, truth) == pytest.approx(bleu(as_long, truth).score)
+
+
+def test_bleu_swapped_punishes_the_length_of_long_answers_only():
+    truth = [[f"w{i}" for i in range(20)]]
+    half, double = [truth[0][:10]], [truth[0] + [f"v{i}" for i in range(20)]]
+    only_short = 100 * math.exp(-1)  # all n-grams right, and half as long as it should be
+    assert bleu(half, truth).score == pytest.approx(only_short)
+    assert bleu_swapped(double, truth) == pytest.approx(only_short)
+    precisions = [(11 - n) / (21 - n) for n in (1, 2, 3, 4)]  # of the reference, in the half
+    wanted = 100 * math.prod(precisions) ** 0.25
+    assert bleu_swapped(half, truth) == pytest.approx(wanted)
+    assert wanted < 50
