@@ -222,6 +222,16 @@ def smoothing_seeds(record: dict[str, Any]) -> str:
 
 
 @from_record
+def embedding_choices(record: dict[str, Any]) -> str:
+    rows = [
+        [name, span(found["loss"], 2), span(found["rows"], 2)]
+        + [each(found.get(figure, [])) for figure in ("perplexity", "exact")]
+        for name, found in record["settings"].items()
+    ]
+    return table("setting | loss | length of a row | perplexity | exact match", rows)
+
+
+@from_record
 def ablations(record: dict[str, Any]) -> str:
     settings = {name: found for name, found in record.items() if name != "measured"}
     rows = [(name, each(found["accuracy"])) for name, found in settings.items()]
@@ -230,6 +240,11 @@ def ablations(record: dict[str, Any]) -> str:
 
 @from_record
 def ablations_full(record: dict[str, Any]) -> str:
+    return ablations(record)
+
+
+@from_record
+def ablation_limits(record: dict[str, Any]) -> str:
     return ablations(record)
 
 
