@@ -264,6 +264,18 @@ def beam_widths(record: dict[str, Any]) -> str:
 
 
 @from_record
+def beam_training(record: dict[str, Any]) -> str:
+    rows = []
+    for name, one in record["trainings"].items():
+        for search, runs in one["found"][0].items():
+            figures = {f: [run[search][f] for run in one["found"]] for f in runs}
+            bleu = ", ".join(f"{points:.1f}" for points in figures["bleu"])
+            shown = (each(figures[f]) for f in ("length", "shorter", "higher", "lower"))
+            rows.append([name, search, bleu, *shown])
+    return table("training|search|BLEU|length|shorter|likelier|less likely", rows)
+
+
+@from_record
 def two_processes(record: dict[str, Any]) -> str:
     rows = [
         (row["dropout"], *(f"{one['validation_loss']:.4f}" for one in row["runs"]), apart)
