@@ -652,7 +652,7 @@ def parts_real_text(record: dict[str, Any]) -> str:
             ", ".join(f"{x:.1f}" for x in needed[part]["bleu"]),
             each(needed[part]["next_right"], 2),
             ", ".join(f"{x:.1f}" for x in used.get(part, ())),
-            f"*{first[part][shown].replace(' .', '')}*",
+            f"*{said}*" if (said := first[part][shown].replace(" .", "")) else "nothing",
         ]
         for part, name in record["parts"].items()
         if part in needed
