@@ -5,7 +5,8 @@
 6+6 layers, sentences of one item; every setting on every seed, with the same start and the same
 batches. "damped" multiplies the output of the i-th sub-layer of a post-norm stack by 1/sqrt(i),
 "cross-attention damped" does this to the cross-attentions alone; "times .3" multiplies all
-sub-layers of one kind by .3; "blind" reads a source of one constant token. It writes
+sub-layers of one kind by .3; "blind" reads a source of one constant token; "slow" has a third of
+the learning rate, and "slow, longer" also 2.5 times the steps. It writes
 results/norm_depth_seeds.json, which the chapter loads: for each run the mean loss of every 50
 steps, the accuracy on test sentences and the norm of each layer's gradient before and after; then,
 for ten starts, how much the first update changes the decoder's output, by depth.
@@ -45,12 +46,16 @@ DAMPED: dict[str, tuple[tuple[str, ...], Callable[[int], float]]] = {  # which, 
 
 
 class Setting(NamedTuple):
-    """What a run differs in: the norm's place, the damping, the warm-up, what the model reads."""
+    """What a run differs in: the norm's place, the damping, the warm-up, what the model reads,
+    the learning rate and how many times the steps.
+    """
 
     norm: str
     damped: str | None = None
     warm: bool = False
     blind: bool = False
+    rate: float = LR
+    times: float = 1
 
 
 SETTINGS = {
@@ -58,6 +63,8 @@ SETTINGS = {
     "post-norm": Setting("post"),
     "post-norm, warm-up": Setting("post", warm=True),
     **{f"post-norm, {damped}": Setting("post", damped) for damped in DAMPED},
+    "post-norm, slow": Setting("post", rate=LR / 3),
+    "post-norm, slow, longer": Setting("post", rate=LR / 3, times=2.5),
     "blind": Setting("pre", blind=True),
 }
 
@@ -122,7 +129,8 @@ def data() -> tuple[list[Pair], list[Pair]]:
 
 def run(setting: str, seed: int, steps: int, warmup: int) -> dict[str, Any]:
     """Train one model and say how it went."""
-    norm, damped, warm, blind = SETTINGS[setting]
+    norm, damped, warm, blind, rate, times = SETTINGS[setting]
+    steps = round(steps * times)
     training, test = data()
     vocabularies = vocabularies_of(training)
     model = build(vocabularies, norm, 6, damped, seed)
@@ -131,7 +139,7 @@ def run(setting: str, seed: int, steps: int, warmup: int) -> dict[str, Any]:
     stream: Iterator[Batch] = endless(training, *vocabularies, BATCH_SIZE, seed=seed)
     stream = map(blinded, stream) if blind else stream
     schedule = cosine(steps, warmup if warm else 0)
-    losses = train(model, stream, steps, LR, schedule=schedule)
+    losses = train(model, stream, steps, rate, schedule=schedule)
     means = [sum(losses[i : i + WINDOW]) / WINDOW for i in range(0, steps, WINDOW)]
     said = [] if blind else translate(model, test, *vocabularies)
     exact = exact_match(said, [pair.target for pair in test]) if said else None
