@@ -85,9 +85,11 @@ export function noticed(texts) {
   const alike = sum(({ whole: a, other: b }) => Number(a === b));
   if (alike) add(alike, one ? "it writes the same as the whole model." : "both write the same.");
   const kinds = (key) => new Set(texts.map((each) => each[key])).size;
-  if (kinds("other") < kinds("whole")) {
+  if (kinds("other") === 1 && kinds("whole") > 1) {
+    lines.push(texts[0].other ? "Whatever it reads, it writes the same." : "It always ends at once.");
+  } else if (kinds("other") < kinds("whole")) {
     lines.push(`For the ${counted(texts.length)} sources it writes only ${counted(kinds("other"))} `
-      + `different ${kinds("other") === 1 ? "sentence" : "sentences"}.`);
+      + "different sentences.");
   }
   const swaps = sum((each) => Number(["whole", "right"].some((key) =>
     reordered(wordsOf(each.other), wordsOf(each[key])))));

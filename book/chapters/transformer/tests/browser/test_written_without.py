@@ -72,6 +72,19 @@ def test_the_figures_are_those_of_the_seeds(stage):
         expect(bar.locator(".bw-bar-value")).to_have_text(f"{sum(values) / len(values):.1f}")
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("a dog .", "Whatever it reads, it writes the same."), ("", "It always ends at once.")],
+)
+def test_one_answer_to_everything_is_said_to_be_one(stage, text, told):
+    record = written()
+    for one in record["runs"]:
+        if one["part"] == "positions":
+            one["said"] = [text] * len(PAIRS)
+    page = stage.show(WrittenWithout("positions", record=record))
+    expect(page.locator(".ww-look")).to_contain_text(told)
+
+
 def test_what_there_is_to_notice_is_counted(stage):
     page = stage.show(widget())
     look = page.locator(".ww-look")
