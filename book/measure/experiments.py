@@ -159,6 +159,17 @@ def grid(
     return results
 
 
+def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Any]]]:
+    """For each setting and figure a list with one entry for each seed, in the order of the runs."""
+    table: dict[str, dict[str, list[Any]]] = {}
+    for one in runs:
+        columns = table.setdefault(one["setting"], {})
+        for name, figure in one.items():
+            if name not in ("setting", "seed"):
+                columns.setdefault(name, []).append(figure)
+    return table
+
+
 def _settings(axes: Axes) -> list[Run]:
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 

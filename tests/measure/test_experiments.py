@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from measure.experiments import Experiment, command_line, grid
+from measure.experiments import Experiment, by_setting, command_line, grid
 from measure.records import BOOK
 from tests.paths import ROOT
 
@@ -130,6 +130,15 @@ def test_what_the_chapters_read_is_measured_with_the_defaults():
     assert place().endswith("/chapters/room/results/rates.json")
     assert place("--steps", "4") == place("--plain") == "runs/rates.json"
     assert place("--steps", "4", "--into", "here") == "here/rates.json"
+
+
+def test_figures_stand_by_setting_and_seed():
+    runs = [{"setting": "a", "seed": s, "loss": s / 2} for s in (0, 1)]
+    runs.append({"setting": "b", "seed": 0, "loss": 3.0, "exact": 1.0})
+    assert by_setting(runs) == {
+        "a": {"loss": [0.0, 0.5]},
+        "b": {"loss": [3.0], "exact": [1.0]},
+    }
 
 
 def test_options_have_the_types_of_their_defaults():

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import torch
 from torch import nn
@@ -29,7 +28,7 @@ from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, label_smoothed_loss, teacher_forcing, token_loss, train
 from lib.transformer import Config, Transformer
-from measure.experiments import Run, command_line, grid
+from measure.experiments import by_setting, command_line, grid
 from tasks.translation import translation_pairs
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0}
@@ -126,20 +125,9 @@ def run(setting: str, seed: int) -> dict[str, float]:
     return found if chosen.updates < chosen.steps else {**found, **measure(model, test, vocab)}
 
 
-def record(runs: list[Run]) -> dict[str, Any]:
-    """For each setting and figure one number for each seed."""
-    settings: dict[str, dict[str, list[float]]] = {}
-    for one in runs:
-        columns = settings.setdefault(one["setting"], {})
-        for name, figure in one.items():
-            if name not in ("setting", "seed"):
-                columns.setdefault(name, []).append(figure)
-    return {"settings": settings}
-
-
 def main(arguments: list[str] | None = None) -> None:
     given = command_line(__file__, __doc__, {"setting": SETTINGS, "seed": (0, 1, 2)}, arguments)
-    grid(run, given, record)
+    grid(run, given, lambda runs: {"settings": by_setting(runs)})
 
 
 if __name__ == "__main__":

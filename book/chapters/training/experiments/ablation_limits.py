@@ -31,7 +31,7 @@ from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import Schedule, cosine, train, validation_loss, warm_up
 from lib.transformer import Config, Transformer
-from measure.experiments import Run, command_line, grid
+from measure.experiments import by_setting, command_line, grid
 
 EVERY = 50  # updates between two held-out losses
 CHECKPOINTS, APART = 5, 10  # the last states that are averaged, and the updates between them
@@ -143,17 +143,6 @@ def trained(chosen: Setting, seed: int) -> dict[str, Any]:
         mean = {name: torch.stack([s[name] for s in states]).mean(0) for name in states[0]}
         model.load_state_dict(mean)
         found["accuracy averaged"] = accuracy()
-    return found
-
-
-def by_setting(runs: list[Run]) -> dict[str, dict[str, list[Any]]]:
-    """For each setting and figure one number for each seed."""
-    found: dict[str, dict[str, list[Any]]] = {}
-    for one in runs:
-        columns = found.setdefault(one["setting"], {})
-        for name, figure in one.items():
-            if name not in ("setting", "seed"):
-                columns.setdefault(name, []).append(figure)
     return found
 
 
