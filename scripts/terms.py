@@ -371,16 +371,6 @@ RULES = (
         ),
         (r"gain and bias \(", r"no gain (?:either|in|from)", r"a gain (?:of|in) (?!1\b)"),
     ),
-    Rule(
-        "hands (of a clock)",
-        "frequencies",
-        (
-            r"(?:fast|slow|two|all|few|most|·|\d+|of the|their|the) hands?\b"
-            r"(?! (?:over|back|on|in|to)\b)",
-            r"hands (?:of a clock|turn)\b",
-        ),
-        (r"(?:on|by|in|at|to) (?:the |one |the one |the other )?hand\b",),
-    ),
     Rule("by heart", "overfit, memorised", (r"by heart\b",)),
     Rule(
         "say (of a model)",

@@ -64,6 +64,7 @@ def setup(app):
     app.add_directive("book-map", map.BookMap)
     app.add_directive("chapter-runs", runs.ChapterRuns)
     app.add_directive("library", library.Library)
+    app.add_directive("schematic", schematics.Drawn)
     app.add_directive("widget", widgets.StoredWidget)
     questions.setup(app)
     evidence.setup(app)

@@ -279,6 +279,15 @@ class Schematic:
         """A circle with a dot: the dot product of two vectors."""
         return self._circle("·", at, kind)
 
+    def dial(self, turned: Units, *, at: Point | Place, kind: str = "plain") -> Part:
+        """A clock with one hand, `turned` from the top by so many radians: a sine and a cosine."""
+        part = self._place("", at, 34, 34)
+        (x, y), radius = part.centre, part.width / 2
+        tip = (x + (radius - 3) * math.sin(turned), y - (radius - 3) * math.cos(turned))
+        self._draw(kind, circle(part))
+        self._line([(x, y), tip], "line", kind, HEAD * 0.75)
+        return part
+
     def vector(
         self,
         text: str = "",

@@ -194,7 +194,7 @@ def test_the_first_page_leads_to_every_chapter_in_its_part():
     plan = [
         item
         for part in parts
-        if part["caption"] != "Reference"
+        if "numbered" in part
         for item in (part["caption"], *(entry["file"][5:] for entry in part["chapters"]))
     ]
     path = section(HTML / "book" / "intro.html", "the-path-through-the-chapters")

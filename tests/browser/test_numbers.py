@@ -14,9 +14,16 @@ from tests.paths import ROOT
 
 pytestmark = pytest.mark.built
 PARTS = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
-FILES = {part["caption"]: [entry["file"][5:] for entry in part["chapters"]] for part in PARTS}
-UNNUMBERED = FILES.pop("Reference")
-CHAPTERS = [name for names in FILES.values() for name in names]
+NAMES = {
+    numbered: [
+        entry["file"][5:]
+        for part in PARTS
+        if ("numbered" in part) == numbered
+        for entry in part["chapters"]
+    ]
+    for numbered in (True, False)
+}
+CHAPTERS, UNNUMBERED = NAMES[True], NAMES[False]
 NUMBERS = {name: number for number, name in enumerate(CHAPTERS, 1)}
 PAGES = [*CHAPTERS, *UNNUMBERED, "intro"]
 SITE = "The Transformer, Piece by Piece"

@@ -13,6 +13,7 @@ from drawing.schematic import SMALLEST, Schematic
 from tests.paths import BOOK, ROOT
 
 pytestmark = pytest.mark.browser
+MODULES = ("schematics", "pictures")
 LARGEST = 12_000  # bytes, packed
 # Each label's text, the smallest of its letters, and its box, less what is free above and below.
 LABELS = """(svg) => [...svg.querySelectorAll("text")].map((text) => {
@@ -25,8 +26,9 @@ LABELS = """(svg) => [...svg.querySelectorAll("text")].map((text) => {
 
 
 def schematics() -> Iterator:
-    for path in sorted((BOOK / "chapters").glob("*/schematics.py")):
-        module = import_module(f"chapters.{path.parent.name}.schematics")
+    paths = (path for name in MODULES for path in (BOOK / "chapters").glob(f"*/{name}.py"))
+    for path in sorted(paths):
+        module = import_module(f"chapters.{path.parent.name}.{path.stem}")
         for name, function in inspect.getmembers(module, inspect.isfunction):
             signature = inspect.signature(function)
             is_drawing = signature.return_annotation is Schematic and not signature.parameters

@@ -69,3 +69,24 @@ def test_its_description_counts_and_its_caption_is_asked_for():
     notebook = nbformat.v4.new_notebook(cells=[cell()])
     assert figures_have_alt_text(notebook) == []
     assert len(figures_have_captions(notebook)) == 2
+
+
+def test_a_page_without_code_draws_by_a_name():
+    schematic, described = schematics.drawn("attention_layer.schematics.one_query")
+    assert schematic.svg() == PICTURE.svg()
+    assert described.parts[-2:] == ("attention_layer", "schematics.py")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "attention_layer.schematics.no_such_drawing",
+        "no_such_room.schematics.one_query",
+        "attention_layer.schematics.Schematic",
+        "one_query",
+        "",
+    ],
+)
+def test_a_name_without_a_drawing_is_refused(name):
+    with pytest.raises(ValueError, match=r"expected ROOM\.MODULE\.FUNCTION, got"):
+        schematics.drawn(name)

@@ -1,5 +1,6 @@
 """The drawing library: what it draws, where, and what it refuses."""
 
+import math
 import re
 from xml.etree import ElementTree
 
@@ -177,6 +178,13 @@ def test_a_cache_shows_what_it_holds_and_its_room():
     assert part.width == 50
     boxes = re.findall(r'<rect class="([a-z ]+)"[^>]* width="([\d.]+)"', s.body())
     assert boxes == [("box", "20"), ("line dash", "30")]
+
+
+def test_the_hand_of_a_dial_turns_from_the_top_with_the_clock():
+    for turned, tip in ((0, "50 36"), (math.pi / 2, "64 50"), (math.pi, "50 64")):
+        s = Schematic(100, 100, alt="A clock with one hand, which has turned by some angle.")
+        s.dial(turned, at=(50, 50))
+        assert f'class="head" d="M{tip}' in s.svg()
 
 
 def test_a_plane_has_its_origin_where_it_was_put_and_y_upwards():

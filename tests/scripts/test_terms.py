@@ -68,11 +68,6 @@ EXAMPLES = {
         "Exact match shows no gain either.",
         "The roots differ by a factor of 1.155.",
     ),
-    "hands (of a clock)": (
-        "The slow hands have shown only the first part of their turn.",
-        "We choose the two projections by hand.",
-        "On the other hand, an input hands over its value.",
-    ),
     "by heart": (
         "One batch must be learned by heart.",
         "At the heart of the layer stands a softmax.",

@@ -3,14 +3,22 @@
 A notebook stores a schematic as a drawing that stands alone (`drawing.schematic`): with a light
 panel, colours and a title. In a page it has the page's ground, the colours of one style sheet, and
 its description as a label, since a browser shows a title as a tip wherever the pointer rests.
+
+The directive `{schematic} transformer.pictures.across` draws one on a page without code: the name
+of a room, of a module there, and of a function in it.
 """
 
+import inspect
+import os.path
 import re
 from html import escape, unescape
+from importlib import import_module
 from pathlib import Path
 
 from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
 
+from drawing.schematic import Schematic
 from drawing.style import page
 
 SHEET = "schematics.css"
@@ -38,6 +46,41 @@ def element(body: str, box: str, alt: str, width: float, role: str = "img") -> s
         f'<svg class="sch" viewBox="{box}" role="{role}" aria-label="{escape(alt)}" '
         f'style="max-width:{width:g}px">{body}</svg>'
     )
+
+
+def drawn(name: str) -> tuple[Schematic, Path]:
+    """The schematic called ROOM.MODULE.FUNCTION, and the file in which it is described.
+
+    Errors: ValueError if there is none.
+    """
+    place, _, function = name.rpartition(".")
+    try:
+        module = import_module(f"chapters.{place}")
+        schematic = getattr(module, function)()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise ValueError(f"expected ROOM.MODULE.FUNCTION, got {name!r}: {error}") from None
+    if not isinstance(schematic, Schematic):
+        raise ValueError(f"expected a function that returns a Schematic, got {name!r}")
+    return schematic, Path(inspect.getfile(module))
+
+
+class Drawn(SphinxDirective):
+    """Draws a schematic: `{schematic} ROOM.MODULE.FUNCTION`."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        [name] = self.arguments
+        try:
+            schematic, described = drawn(name)
+        except ValueError as error:
+            raise self.error(f"{{schematic}}: {error}") from None
+        self.env.note_dependency(str(described))
+        path = Path(self.env.doctreedir).parent / "drawn" / f"{name}.svg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(schematic.svg(), encoding="utf-8")
+        address = Path(os.path.relpath(path, self.env.srcdir)).as_posix()
+        return [nodes.figure("", nodes.image(uri=f"/{address}", alt=schematic.alt))]
 
 
 def on_builder(app) -> None:

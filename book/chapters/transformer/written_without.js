@@ -77,8 +77,8 @@ export function noticed(texts) {
   const all = sum(({ right }) => wordsOf(right).filter(isWord).length);
   const [whole, other] = [sum((one) => kept(one.whole, one.right)),
     sum((one) => kept(one.other, one.right))];
-  const lines = [`Of the ${all} words of the right English, the whole model has ${whole} in their `
-    + `order, the other one ${other}.`];
+  const lines = [`The right English has ${all} words. The whole model gets ${whole} of them in order, `
+    + `the other model ${other}.`];
   const one = texts.length === 1;
   const where = (n) => (one ? "" : `In ${counted(n)} of these sentences `);
   const add = (n, text) => lines.push(one ? `I${text.slice(1)}` : where(n) + text);
@@ -172,8 +172,8 @@ function build(w) {
   const look = h("p", { class: "ww-look" });
   const note = h("p", { class: "ww-missing" });
   const legend = h("p", { class: "bw-note" }, h("mark", { class: "ww-other", text: "Underlined" }),
-    " is what the right English does not say at this place, and ‸ where it says more. A marked word may "
-    + "still be good English: a sentence has many translations.");
+    ": words that the right English does not have at this place; ‸: here it has more. A marked word may "
+    + "still be good English, for a sentence has many translations.");
 
   const label = (one) => (one.name === WHOLE ? "the whole model" : `without ${one.words}`);
   const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -89,8 +89,8 @@ def test_what_there_is_to_notice_is_counted(stage):
     page = stage.show(widget())
     look = page.locator(".ww-look")
     expect(look).to_have_text(
-        "Of the 20 words of the right English, the whole model has 13 in their order, the other "
-        "one 9. In one of these sentences both write the same. For the three sources it writes "
+        "The right English has 20 words. The whole model gets 13 of them in order, the other "
+        "model 9. In one of these sentences both write the same. For the three sources it writes "
         "only two different sentences. In two of these sentences it has the words of the whole "
         "model, or the right ones, in another order."
     )
@@ -99,7 +99,7 @@ def test_what_there_is_to_notice_is_counted(stage):
     expect(look).to_contain_text(
         "It has the words of the whole model, or the right ones, in another"
     )
-    expect(look).to_contain_text("Of the 6 words")
+    expect(look).to_contain_text("The right English has 6 words")
 
 
 @pytest.mark.parametrize("via", ["http", "file"])
