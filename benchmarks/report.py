@@ -389,6 +389,16 @@ def families_causes(record: dict[str, Any]) -> str:
 
 
 @from_record
+def families_losses(record: dict[str, Any]) -> str:
+    rows = [
+        [name, "first words" if "gap" in one else "translations", *map(share, one[figure])]
+        for name, one in record["settings"].items()
+        for figure in ("exact" if "exact" in one else "gap",)
+    ]
+    return table("|".join(["", "right", *(f"seed {n}" for n in record["seeds"])]), rows)
+
+
+@from_record
 def modern_block(record: dict[str, Any]) -> str:
     settings = {row["name"]: row for row in record["settings"]}
     rows = []

@@ -13,6 +13,10 @@ The models of `families_seeds.py`, by name:
     decoder           decoder-only, 600 steps. Translations exactly right; of the wrong ones, those
                       that have nothing wrong but the month; word 3 found by scoring, as in the
                       chapter
+    prefix            the prefix model, 600 steps, with its translation given up to each token:
+                      tokens and translations (EOS too) whose likeliest token is the right one with
+                      all of the source as the prefix, with the source's first two tokens, and with
+                      every prefix from two tokens on; the mean probability of the right token
     untrained         the best of 20 heads of each of ten models that were not trained: how often
                       its largest weight at the gap falls on the first word of the translation
 """
@@ -36,7 +40,8 @@ from lib.transformer import Config, OneStack
 from measure.experiments import Run, command_line, grid
 from tasks.translation import translation_pairs
 
-MODELS = ("encoder", "decoder", "untrained")
+MODELS = ("encoder", "decoder", "prefix", "untrained")
+FIRST_PREFIX = 2  # as in the chapter's widget: a prefix of one token is the causal mask
 FEW = 300  # test sentences where all would take long
 MONTHS = (
     *("janvier", "février", "mars", "avril", "mai", "juin"),
@@ -69,6 +74,8 @@ def run(model: str, seed: int, gap_steps: int, steps: int) -> dict[str, float]:
             found = of_encoder(task, task.trained("encoder-only", gap_steps, seed))
         case "decoder":
             found = of_decoder(task, task.trained("decoder-only", steps, seed))
+        case "prefix":
+            found = of_prefix(task, task.trained("prefix", steps, seed))
         case _:
             found = untrained_heads(task, range(100 * (seed + 1), 100 * (seed + 1) + 10))
     return {name: round(value, 4) for name, value in found.items()}
@@ -181,6 +188,28 @@ def plain(words: Any) -> list[str]:
 
 
 @torch.no_grad()
+def of_prefix(task: Task, model: OneStack) -> dict[str, float]:
+    rows, whole = task.rows[:FEW], families.prefix_lengths_of(task.rows[:FEW])
+    targets = families.family_targets("prefix", rows)[1]
+    asked = targets != PAD
+    right, chances = {}, {}
+    for length in range(FIRST_PREFIX, int(whole.max()) + 1):
+        mask = families.causal_prefix_mask(whole.clamp(max=length), rows.shape[1] - 1)
+        logits = model(rows[:, :-1], mask)
+        right[length] = logits.argmax(dim=-1) == targets
+        chances[length] = logits.softmax(dim=-1).gather(-1, targets[..., None])[..., 0]
+    longest, always = max(right), torch.stack(list(right.values())).all(dim=0)
+    kinds = {"all": right[longest], "two": right[FIRST_PREFIX], "every": always}
+    found = {}
+    for name, is_right in kinds.items():
+        found[f"tokens, {name}"] = mean(is_right[asked])
+        found[f"translations, {name}"] = mean((is_right | ~asked).all(dim=1))
+    for name, length in (("all", longest), ("two", FIRST_PREFIX)):
+        found[f"probability, {name}"] = mean(chances[length][asked])
+    return found
+
+
+@torch.no_grad()
 def untrained_heads(task: Task, seeds: range) -> dict[str, float]:
     some = torch.tensor([pair.target[0] != "il" for pair in task.test])
     found = []
@@ -209,6 +238,9 @@ def conclude(record: dict[str, Any]) -> None:
     one, other, _ = models["encoder"]
     assert one[kong] < 0.3 * one["hong"] < 0.6 * one["hong"] < one[there], "kong tells it"
     assert other[there] < 0.6 * other["hong"] < 0.8 * other["hong"] < other[kong], "not here"
+    for one in models["prefix"]:
+        assert one["tokens, every"] > 0.95, "a shorter prefix hardly matters to a token"
+        assert one["translations, every"] < one["translations, all"] - 0.05, "but it does matter"
     for one in models["untrained"]:
         assert one["best head"] < 0.4, "an untrained head seldom attends there"
         assert 0.2 < one["median of the best"] < 0.3, "in about a quarter"
