@@ -123,9 +123,28 @@ def norm_depth_seeds(record: dict[str, Any]) -> str:
 
 @from_record
 def deep_networks(record: dict[str, Any]) -> str:
-    rows = [[name, each(right)] for name, right in record["right"].items()]
-    rows.append(["always the commonest class", each(record["commonest class"])])
-    return table("stack | right", rows)
+    others = record["other rates"]
+    rows = [
+        [name, each(right), *(each(by_stack[name]) for by_stack in others.values())]
+        for name, right in record["right"].items()
+    ]
+    rows.append(
+        ["always the commonest class"] + [each(record["commonest class"])] * (1 + len(others))
+    )
+    return table("|".join(["stack", f"right at a rate of {record['rate']}", *others]), rows)
+
+
+@from_record
+def damped_attention(record: dict[str, Any]) -> str:
+    rows = [
+        [
+            name,
+            each(of["loss"], 2),
+            *(span([seed[-1] for seed in of[stack]], 2) for stack in ("encoder", "decoder")),
+        ]
+        for name, of in record["settings"].items()
+    ]
+    return table("times .3 | loss | encoder alike | decoder alike", rows)
 
 
 @from_record

@@ -6,7 +6,9 @@
 batches. "damped" multiplies the output of the i-th sub-layer of a post-norm stack by 1/sqrt(i),
 "cross-attention damped" does this to the cross-attentions alone; "times .3" multiplies all
 sub-layers of one kind by .3; "blind" reads a source of one constant token; "slow" has a third of
-the learning rate, and "slow, longer" also 2.5 times the steps. It writes
+the learning rate, and "slow, longer" also 2.5 times the steps. "no norm inside" has one norm at the
+end of each stack and no other; "smaller start" divides the matrix at the end of each of its
+sub-layers by the root of their number. It writes
 results/norm_depth_seeds.json, which the chapter loads: for each run the mean loss of every 50
 steps, the accuracy on test sentences and the norm of each layer's gradient before and after; then,
 for ten starts, how much the first update changes the decoder's output, by depth.
@@ -26,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from lib.data import PAD, UNK, Batch, Pair, Vocabulary, endless, make_batch
 from lib.decoding import translate
+from lib.layers import FeedForward, Residual
 from lib.metrics import exact_match
 from lib.notebook import seed_everything
 from lib.training import cosine, token_loss, train
@@ -47,7 +50,7 @@ DAMPED: dict[str, tuple[tuple[str, ...], Callable[[int], float]]] = {  # which, 
 
 class Setting(NamedTuple):
     """What a run differs in: the norm's place, the damping, the warm-up, what the model reads,
-    the learning rate and how many times the steps.
+    the learning rate, how many times the steps, and whether it starts smaller.
     """
 
     norm: str
@@ -56,6 +59,7 @@ class Setting(NamedTuple):
     blind: bool = False
     rate: float = LR
     times: float = 1
+    smaller: bool = False
 
 
 SETTINGS = {
@@ -65,6 +69,9 @@ SETTINGS = {
     **{f"post-norm, {damped}": Setting("post", damped) for damped in DAMPED},
     "post-norm, slow": Setting("post", rate=LR / 3),
     "post-norm, slow, longer": Setting("post", rate=LR / 3, times=2.5),
+    "no norm inside": Setting("end"),
+    "no norm inside, slow": Setting("end", rate=LR / 3),
+    "no norm inside, smaller start": Setting("end", smaller=True),
     "blind": Setting("pre", blind=True),
 }
 
@@ -83,16 +90,40 @@ class Damped(nn.Module):
 def build(
     vocabularies: list[Vocabulary], norm: str, n_layers: int, damped: str | None, seed: int
 ) -> Transformer:
-    """Make the model of a setting; damping draws no random number, so the start is the same."""
+    """Make the model of a setting; damping draws no random number, so the start is the same.
+
+    norm "end": as "pre", but the only norms are those at the end of the stacks.
+    """
     seed_everything(seed)
-    model = Transformer(Config(*map(len, vocabularies), norm=norm, n_layers=n_layers, **SIZES))
-    for stack in (model.encoder, model.decoder) if damped else ():
-        parts = [(name, part) for layer in stack.layers for name, part in layer.named_children()]
+    place = "pre" if norm == "end" else norm
+    model = Transformer(Config(*map(len, vocabularies), norm=place, n_layers=n_layers, **SIZES))
+    for stack in (model.encoder, model.decoder):
+        parts = sublayers(stack)
+        if norm == "end":
+            for _, residual in parts:
+                residual.norm = nn.Identity()
+        if damped is None:
+            continue
         kinds, factor = DAMPED[damped]
         for i, (name, residual) in enumerate(parts, start=1):
             if name in kinds:
                 residual.sublayer = Damped(residual.sublayer, factor(i))
     return model
+
+
+def sublayers(stack: nn.Module) -> list[tuple[str, Residual]]:
+    """The sub-layers of a stack from the bottom to the top, with the names of their kinds."""
+    return [part for layer in stack.layers for part in layer.named_children()]
+
+
+def start_smaller(model: Transformer) -> None:
+    """Divide the matrix at the end of each sub-layer by the root of the stack's number of them."""
+    for stack in (model.encoder, model.decoder):
+        parts = sublayers(stack)
+        for _, residual in parts:
+            inner = residual.sublayer
+            last = inner.w_2 if isinstance(inner, FeedForward) else inner.w_o
+            last.weight.data /= len(parts) ** 0.5
 
 
 def blinded(batch: Batch) -> Batch:
@@ -129,11 +160,13 @@ def data() -> tuple[list[Pair], list[Pair]]:
 
 def run(setting: str, seed: int, steps: int, warmup: int) -> dict[str, Any]:
     """Train one model and say how it went."""
-    norm, damped, warm, blind, rate, times = SETTINGS[setting]
+    norm, damped, warm, blind, rate, times, smaller = SETTINGS[setting]
     steps = round(steps * times)
     training, test = data()
     vocabularies = vocabularies_of(training)
     model = build(vocabularies, norm, 6, damped, seed)
+    if smaller:
+        start_smaller(model)
     fixed = make_batch(training[:64], *vocabularies)
     before = gradient_norms(model, fixed)
     stream: Iterator[Batch] = endless(training, *vocabularies, BATCH_SIZE, seed=seed)

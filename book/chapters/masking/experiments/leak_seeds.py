@@ -2,21 +2,22 @@
 
     python experiments/leak_seeds.py [--seeds 0 1 2]
 
-The settings are those of `mask_seeds.py`, which has the models with 800 updates. Here are a decoder
-that sees the word after the next, one that sees all later words in half of its batches, one that
-always does, and three models with three times the updates. "accuracy" is that of `mask_seeds.py`;
+The settings are those of `mask_seeds.py`, which has the models with 800 updates. Here are decoders
+that see the word after the next, or the one five positions on; decoders that see all later words in
+a tenth, half or nine tenths of their batches, or always; three models with three times the updates;
+and two with half of the learning rate, "slow". "accuracy" is that of `mask_seeds.py`;
 "masked" is the accuracy with the causal mask in its place, at the updates of "watched at" and at
 the end. Of the model without a causal mask it also records how many next words are right when the
 source is another sentence's, when the decoder sees the next position alone, and when it sees all
 others; and how often a random word is predicted that is put at the next position. Each run is
 recorded as it ends; the record need not hold the whole grid.
-Ten minutes of one core.
+A quarter of an hour of one core.
 """
 
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
@@ -35,7 +36,7 @@ from chapters.masking.experiments.mask_seeds import (
     measure,
     mixed_batches,
 )
-from chapters.masking.leaks import WordAfterNext
+from chapters.masking.leaks import FiveOn, WordAfterNext
 from lib.data import PAD, UNK, Batch, Vocabulary, make_batch
 from lib.masks import causal_mask
 from lib.notebook import seed_everything
@@ -50,21 +51,44 @@ WATCHED = (25, 50, 75, 100, 150, 200, 400, 600)
 class HalfForgotten(Transformer):
     """Lets the decoder see later tokens in half of the batches that it is taught."""
 
+    masked = 0.5  # the fraction of the batches that keep their mask
+
     def forward(self, *inputs: Tensor) -> Tensor:
-        if not self.training or torch.rand(()) < 0.5:
+        if not self.training or torch.rand(()) < self.masked:
             return super().forward(*inputs)
         with mock.patch("lib.transformer.causal_mask", return_value=None):
             return super().forward(*inputs)
 
 
+class RarelyForgotten(HalfForgotten):
+    masked = 0.9
+
+
+class MostlyForgotten(HalfForgotten):
+    masked = 0.1
+
+
+class Setting(NamedTuple):
+    """What a run differs in: the model, how many updates, at which learning rate."""
+
+    model: type[Transformer]
+    steps: int = STEPS
+    rate: float = LR
+
+
 MODELS = {
-    "right": (Transformer, STEPS),
-    "word after next": (WordAfterNext, STEPS),
-    "no causal mask in half of the batches": (HalfForgotten, STEPS),
-    "no causal mask": (FutureForgotten, STEPS),
-    "right, longer": (Transformer, LONGER),
-    "no causal mask, longer": (FutureForgotten, LONGER),
-    "no padding mask, longer": (PaddingForgotten, LONGER),
+    "right": Setting(Transformer),
+    "word after next": Setting(WordAfterNext),
+    "word five on": Setting(FiveOn),
+    "no causal mask in a tenth of the batches": Setting(RarelyForgotten),
+    "no causal mask in half of the batches": Setting(HalfForgotten),
+    "no causal mask in nine tenths of the batches": Setting(MostlyForgotten),
+    "no causal mask": Setting(FutureForgotten),
+    "right, longer": Setting(Transformer, LONGER),
+    "no causal mask, longer": Setting(FutureForgotten, LONGER),
+    "no padding mask, longer": Setting(PaddingForgotten, LONGER),
+    "right, slow": Setting(Transformer, rate=LR / 2),
+    "no padding mask, slow": Setting(PaddingForgotten, rate=LR / 2),
 }
 
 
@@ -115,7 +139,7 @@ def run(model: str, seed: int) -> dict[str, Any]:
         Vocabulary.from_sentences(pair.source for pair in training),
         Vocabulary.from_sentences(pair.target for pair in training),
     )
-    model_class, steps = MODELS[model]
+    model_class, steps, rate = MODELS[model]
     seed_everything(seed)
     net = model_class(Config(*map(len, vocabularies), norm="pre", positions="rotary", **SIZES))
     batch = make_batch(test, *vocabularies)
@@ -128,7 +152,7 @@ def run(model: str, seed: int) -> dict[str, Any]:
 
     stream = mixed_batches(training, vocabularies, seed)
     schedule = cosine(steps, WARMUP)
-    losses = train(net, stream, steps, LR, schedule=schedule, after_update=watch)
+    losses = train(net, stream, steps, rate, schedule=schedule, after_update=watch)
     figures = [sum(losses[150:200]) / 50, sum(losses[-50:]) / 50]
     figures += measure(net, test, vocabularies)
     found = dict(zip(COLUMNS, figures, strict=True))
