@@ -64,13 +64,16 @@ def make_table(
 
 
 @contextmanager
-def clipped_offsets(limit: int, pairs: Bool[Tensor, " pairs"]) -> Iterator[None]:
+def clipped_offsets(
+    limit: int, pairs: Bool[Tensor, " pairs"], *, base: float = 10_000.0
+) -> Iterator[None]:
     """Meanwhile, rotary attention turns these pairs by an offset of `limit` at most.
 
     The scores of nearer keys stay as they are, and all keys are kept. It is slow: the turn
     belongs to query and key together, so each pair has a product of its own.
 
-    Args: pairs, True for each pair of entries of a head to clip; the others turn freely.
+    Args: pairs, True for each pair of entries of a head to clip; the others turn freely. base, of
+        the model's rotary positions.
     """
 
     def attend(
@@ -81,7 +84,7 @@ def clipped_offsets(limit: int, pairs: Bool[Tensor, " pairs"]) -> Iterator[None]
         q, k = (torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) for x in (query, key))
         scores = query.new_zeros(*query.shape[:-1], n_keys)
         for i, clipped in enumerate(pairs.tolist()):
-            turn = (offset.clamp(max=limit) if clipped else offset) / 10_000 ** (2 * i / d_k)
+            turn = (offset.clamp(max=limit) if clipped else offset) / base ** (2 * i / d_k)
             product = q[..., i, None] * k[..., None, :, i].conj()  # (*batch, query, key)
             scores += (product * torch.polar(torch.ones_like(turn), turn).to(product)).real
         bias = scores / math.sqrt(d_k)

@@ -7,16 +7,19 @@ results/positions_seeds.json, which the chapter loads. Each row holds the mean l
 the last 50 steps, then the loss on the held-out text in each stretch of 64 positions of windows of
 256, which start every 64 characters, so that all stretches judge nearly the same text.
 
-Beside the five schemes: rotary with its slow pairs frozen in training; ALiBi with steep slopes;
-sinusoids whose training windows start at random positions; and other tables of fixed vectors, with
-or without a shift matrix, with or without similar neighbours. Four models are also trained for four
-times as many steps.
+Beside the five schemes: rotary with its slow pairs frozen in training, or with a base so small that
+it has none; ALiBi with steep slopes; sinusoids whose training windows start at random positions;
+and other tables of fixed vectors, with or without a shift matrix, with or without similar
+neighbours. Five models are also trained for four times as many steps, and nine at a third of the
+rate.
 
 Some of the trained models are read once more without keys further back than 63 ("near keys") or
 than 7 ("8 keys"), and rotary with all keys and its offsets clipped at 63: those of all pairs, of
 the slow ones, of the fast ones. "heads" says of some tables, head by head, how much weight falls on
 the five newest keys within and beyond the trained length, and beyond it on the last 14 trained
-positions. At the end the chapter's conclusions are asserted for every seed.
+positions; and how much of the differences between the keys of a query the offset alone explains,
+before training, within the trained length and over all 256 positions. At the end the chapter's
+conclusions are asserted for every seed.
 """
 
 import sys
@@ -37,11 +40,11 @@ from chapters.positions.controls import (
     freeze_slow_pairs,
     make_table,
 )
-from chapters.positions.heads import LAYER, weight_on
+from chapters.positions.heads import LAYER, explained_by_offset, weight_on
 from lib.attention import attention_maps
 from lib.masks import causal_mask, window_mask
 from lib.notebook import seed_everything
-from lib.positions import SCHEMES
+from lib.positions import SCHEMES, Rotary
 from lib.transformer import Config, LanguageModel
 from measure.experiments import Run, command_line, grid
 from tasks.characters import (
@@ -54,24 +57,36 @@ from tasks.characters import (
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0, "norm": "pre"}
 LENGTH, LONGEST, LR = 64, 256, 6e-3
 FROZEN = "rotary, slow pairs frozen"
+SMALL, SMALL_BASE = "rotary, base 10", 10.0  # the longest wavelength is 47
 STEEP, SLOPES = "alibi, steep slopes", (2, 1, 1 / 2, 1 / 4)
 ANYWHERE = "sinusoidal, starts anywhere"
 LONGER, TIMES = ", longer", 4
+SLOWER, THIRD = ", a third of the rate", 1 / 3
 MODELS = (
     *SCHEMES,
     FROZEN,
+    SMALL,
     *TABLES[1:],
     STEEP,
     ANYWHERE,
-    *(name + LONGER for name in ("none", "shuffled", "random rows", "sinusoidal")),
+    *(name + LONGER for name in ("none", "shuffled", "random rows", "sinusoidal", ANYWHERE)),
+    *(name + SLOWER for name in (*SCHEMES, "random walk", "random rows", "shuffled", STEEP)),
 )
+NEAR_TOO = ("sinusoidal", "rotary", "alibi", SMALL, ANYWHERE, ANYWHERE + LONGER)
 LOOKED_AT = ("sinusoidal", "random walk", "random rows")
 Row = dict[str, Any]
 
 
+class SmallBase(Config):
+    """A configuration whose rotary positions have a small base."""
+
+    def make_positions(self) -> Rotary:
+        return Rotary(self.d_k, base=SMALL_BASE, max_length=self.max_length)
+
+
 def make_model(name: str, n_characters: int) -> LanguageModel:
     scheme = name.partition(",")[0]
-    config = Config(
+    config = (SmallBase if name == SMALL else Config)(
         n_characters,
         positions=scheme if scheme in SCHEMES else "sinusoidal",
         max_length=LONGEST,
@@ -79,7 +94,7 @@ def make_model(name: str, n_characters: int) -> LanguageModel:
     )
     model = LanguageModel(config)
     positions = model.decoder.positions
-    name = name.removesuffix(LONGER)
+    name = name.removesuffix(LONGER).removesuffix(SLOWER)
     if name == FROZEN:
         freeze_slow_pairs(positions, LENGTH)
     elif name == STEEP:
@@ -107,7 +122,7 @@ def measure(name: str, model: LanguageModel, held_out: torch.Tensor) -> Row:
         return [round(x, 4) for x in judged.view(-1, LENGTH).mean(1).tolist()]
 
     row: Row = {"all keys": stretches()}
-    if name in ("sinusoidal", "rotary", "alibi", ANYWHERE):
+    if name in NEAR_TOO:
         with mock.patch("lib.transformer.causal_mask", nearest(LENGTH)):
             row["near keys"] = stretches()
     if name == "alibi":
@@ -119,12 +134,19 @@ def measure(name: str, model: LanguageModel, held_out: torch.Tensor) -> Row:
         for part, pairs in (("all", every), ("slow", slow), ("fast", ~slow)):
             with clipped_offsets(LENGTH - 1, pairs):
                 row[f"{part} pairs clipped"] = stretches()
+    if name == SMALL:
+        every = torch.ones(SIZES["d_model"] // SIZES["n_heads"] // 2, dtype=torch.bool)
+        with clipped_offsets(LENGTH - 1, every, base=SMALL_BASE):
+            row["all pairs clipped"] = stretches()
     return row
 
 
-def look_at_heads(model: LanguageModel, held_out: torch.Tensor) -> Row:
-    """The weight of each head on new keys and on the end of the trained positions."""
-    maps = attention_maps(model, held_out.unfold(0, LONGEST, LONGEST))[LAYER]
+def maps_of(model: LanguageModel, held_out: torch.Tensor) -> torch.Tensor:
+    return attention_maps(model.eval(), held_out.unfold(0, LONGEST, LONGEST))[LAYER]
+
+
+def look_at_heads(maps: torch.Tensor) -> Row:
+    """Where each head looks, and how much of it the offset alone explains."""
     newest = nearest(5)(LONGEST, LONGEST)
     end = torch.zeros(LONGEST, LONGEST, dtype=torch.bool)
     end[:, 50:LENGTH] = True
@@ -132,6 +154,8 @@ def look_at_heads(model: LanguageModel, held_out: torch.Tensor) -> Row:
         "newest inside": _rounded(weight_on(maps, newest, range(20, LENGTH))),
         "newest beyond": _rounded(weight_on(maps, newest, range(80, LONGEST))),
         "end beyond": _rounded(weight_on(maps, end, range(80, 2 * LENGTH))),
+        "offset inside": _rounded(explained_by_offset(maps[..., :LENGTH, :LENGTH])),
+        "offset everywhere": _rounded(explained_by_offset(maps)),
     }
 
 
@@ -165,6 +189,16 @@ def conclude(models: dict[str, list[Row]]) -> None:
         assert late == sorted(late), "later shuffled rows help too, unrelated ones more"
         near = of_seed[ANYWHERE]["near keys"]
         assert max(near) < near[0] + 0.1, "with no row new, near keys repair the sinusoids too"
+        late = of_seed[ANYWHERE + LONGER]
+        assert max(late["near keys"]) == late["near keys"][0], "later as well"
+        assert late["all keys"][2] > late["all keys"][0] + 1, "but new distances break them"
+        assert inside[SMALL] < inside["rotary"] + 0.03, "a base of 10 is as good inside"
+        assert inside[SMALL] + 0.35 < end[SMALL] < end["rotary"] - 0.5, "and fails by less"
+        clipped = of_seed[SMALL]["all pairs clipped"]
+        assert max(clipped) < inside[SMALL] + 0.02, "through offsets, not the number of keys"
+        slower = {name: inside[name + SLOWER] for name in SCHEMES}
+        assert min(slower.values()) == slower["rotary"], "rotary is best at a third of the rate"
+        assert min(after[s + SLOWER] for s in ("learned", "sinusoidal")) > after["none" + SLOWER]
 
 
 @cache
@@ -179,11 +213,16 @@ def run(model: str, seed: int, steps: int) -> Row:
     n_characters, text, held_out = data()
     seed_everything(seed)
     net = make_model(model, n_characters)
+    heads: Row = {}
+    if model in LOOKED_AT:
+        untrained = maps_of(net, held_out)[..., :LENGTH, :LENGTH]
+        heads["offset before"] = _rounded(explained_by_offset(untrained))
     steps *= TIMES if model.endswith(LONGER) else 1
-    losses = train_on_text(net, text, steps, LR, length=LENGTH, seed=seed)
+    lr = LR * (THIRD if model.endswith(SLOWER) else 1)
+    losses = train_on_text(net, text, steps, lr, length=LENGTH, seed=seed)
     row = {"training": round(sum(losses[-50:]) / 50, 4), **measure(model, net, held_out)}
     if model in LOOKED_AT:
-        row["heads"] = look_at_heads(net, held_out)
+        row["heads"] = heads | look_at_heads(maps_of(net, held_out))
     return row
 
 
