@@ -268,6 +268,32 @@ def ablation_limits(record: dict[str, Any]) -> str:
 
 
 @from_record
+def memorising(record: dict[str, Any]) -> str:
+    rows = [
+        [name, ", ".join("-" if n is None else str(n) for n in row["updates"]), each(row["exact"])]
+        for name, row in record.items()
+        if name != "measured"
+    ]
+    return table("setting | updates | exact match at the end", rows)
+
+
+@from_record
+def resuming(record: dict[str, Any]) -> str:
+    rows = [
+        [
+            name,
+            "yes" if all(row["equal"]) else "no" if not any(row["equal"]) else "some",
+            span(row["distance"], 2),
+            each(row["loss"]),
+        ]
+        for name, row in record.items()
+        if "equal" in row
+    ]
+    rows.append(["(unbroken)", "", "", each(record["unbroken"]["loss"])])
+    return table("left out | bit for bit equal | distance at the end | held-out loss", rows)
+
+
+@from_record
 def beam_widths(record: dict[str, Any]) -> str:
     def mean(alpha: str, figure: str) -> list[float]:
         seeds = [one[figure] for one in record["by_alpha"][alpha]]

@@ -1,4 +1,4 @@
-"""Chapter 11: how far its ablations carry, at other rates and on other seeds, and the lost shift.
+"""Chapter 11: how far its ablations carry, at other rates, for longer and on other seeds.
 
     python book/chapters/training/experiments/ablation_limits.py [--seeds 0 1 2]
 
@@ -6,7 +6,8 @@ The set-up and the data are those of the chapter's ablations, read from its cell
 `ablations.py` does. It writes results/ablation_limits.json: for each of `SETTINGS` the mean of the
 last 20 training losses, the held-out loss and the accuracy (exact match), one number for each
 seed. Of 400 pairs `during` is the held-out loss after every 50 updates. With other seeds
-`accuracy averaged` is that of the mean of the last `CHECKPOINTS` states.
+`accuracy averaged` is that of the mean of the last `CHECKPOINTS` states. "main" is the model of the
+chapter's full run on its sentences, of all lengths.
 """
 
 import sys
@@ -45,6 +46,10 @@ def constant(updates: int) -> Schedule:
     return warm_up(40)
 
 
+def slowly(updates: int) -> Schedule:
+    return cosine(updates, warmup=2 * updates // 5)
+
+
 @dataclass(frozen=True)
 class Setting:
     """One run; the defaults are those of the common set-up.
@@ -55,6 +60,7 @@ class Setting:
     further   is added to the seed, for runs on other seeds
     shifted   whether the decoder reads its targets shifted, as it should
     residual  whether there are residual paths
+    main      whether model and sentences are those of the chapter's full run
     changes   to the model's configuration
     """
 
@@ -65,6 +71,7 @@ class Setting:
     further: int = 0
     shifted: bool = True
     residual: bool = True
+    main: bool = False
     changes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -77,6 +84,12 @@ SETTINGS = {
     "400 pairs": Setting(pairs=400),
     "three times the rate, no warm-up": Setting(lr=1.2e-2, schedule=cosine),
     "three times the rate": Setting(lr=1.2e-2),
+    "ten times the rate, warm-up 200": Setting(lr=4e-2, schedule=slowly),
+    "ten times the rate, warm-up 600 of 1,500": Setting(lr=4e-2, schedule=slowly, updates=1500),
+    "1,500 updates": Setting(updates=1500),
+    "1,500 updates, constant": Setting(updates=1500, schedule=constant),
+    "main": Setting(main=True),
+    "main, constant": Setting(main=True, schedule=constant),
     "common, other seeds": Setting(further=3),
     "1 head, other seeds": Setting(further=3, changes={"n_heads": 1}),
     "constant, other seeds": Setting(further=3, schedule=constant),
@@ -105,6 +118,10 @@ def run(setting: str, seed: int) -> dict[str, Any]:
 def trained(chosen: Setting, seed: int) -> dict[str, Any]:
     defined = book()
     vocabularies, held_out = defined["vocabularies"], defined["held_out"]
+    pairs, sizes = defined["short"][: chosen.pairs], defined["SMALL"] | chosen.changes
+    if chosen.main:
+        pairs, held_out = defined["training"], defined["test"][: len(held_out)]
+        sizes = defined["sizes"] | defined["choices"]
     batch = make_batch(held_out, *vocabularies)
 
     def accuracy() -> float:
@@ -119,10 +136,9 @@ def trained(chosen: Setting, seed: int) -> dict[str, Any]:
             states.append({name: x.clone() for name, x in model.state_dict().items()})
 
     seed_everything(seed)
-    model = Transformer(Config(*map(len, vocabularies), **(defined["SMALL"] | chosen.changes)))
+    model = Transformer(Config(*map(len, vocabularies), **sizes))
     during: list[float] = []
     states: list[dict[str, Tensor]] = []
-    pairs = defined["short"][: chosen.pairs]
     stream: Iterable[Batch] = BatchStream(pairs, *vocabularies, batch_size=32, seed=seed)
     losses = train(
         model,
