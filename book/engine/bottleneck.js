@@ -9,7 +9,8 @@ import * as labWorker from "./lab_worker.js";
 
 const EVERY = 100; // milliseconds between two drawings, at least
 const MOST = 8; // models that are kept
-const OWN = "7369146052817394"; // the reader's digits until they type others: as many as the longest list
+const OWN = "736914605281"; // the reader's digits until they type others: as many as the longest list
+const [END, SHOWN] = ["<eos>", "end"]; // what the task calls the end, and what the reader sees
 const MOST_DIGITS = 16;
 const ROOM = { true: 1.45, false: 1.3 }; // of the lengths' axis, for the texts behind the curves
 
@@ -18,6 +19,7 @@ const { percent } = labResults;
 const { h } = ui;
 
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+const shownEnd = (label) => (label === END ? SHOWN : label);
 const range = (from, to) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
 /** A model's line of digits, each marked where it is wrong, and a verdict. */
@@ -26,9 +28,9 @@ function answerLine(name, input, { output, right }) {
   const wrong = Math.max(output.length, input.length) - marks.filter(Boolean).length;
   return h("div", { class: "neck-answer" },
     h("span", { class: "neck-who", text: name }),
-    output.length ? labResults.tokens(output, marks) : h("span", { text: "(no digit)" }),
     h("span", { class: right ? "lab-verdict lab-good" : "lab-verdict",
-      text: right ? "✓ right" : `✗ ${wrong} wrong` }));
+      text: right ? "✓ right" : `✗ ${wrong} wrong` }),
+    output.length ? labResults.tokens(output, marks) : h("span", { text: "(no digit)" }));
 }
 
 function build(w) {
@@ -160,11 +162,10 @@ function build(w) {
     const longest = Math.max(...strong.map(({ settings }) => settings.longest),
       strong.length ? 0 : w.get("longest"));
     const seeds = new Set(strong.map(({ settings }) => settings.seed)).size > 1;
-    const end = ({ settings }) => (both ? kind(settings)
+    const nameOf = ({ settings }) => (both ? kind(settings)
       : `state ${settings.state}${seeds ? `, seed ${settings.seed}` : ""}`);
-    curve.update(strong.map((model) => ({ name: undefined, end: end(model),
-      form: both ? Number(model.settings.attention) : (model.id - 1) % 8,
-      points: pointsOf(model, count) })), {
+    curve.update(strong.map((model) => (
+      { name: nameOf(model), end: nameOf(model), points: pointsOf(model, count) })), {
       x: { label: "digits in the list", min: 2, max: 2 + (longest - 2) * ROOM[both],
         ticks: range(1, longest / 2).map((k) => [2 * k, String(2 * k)]) },
       y: { label: { lists: "Whole lists right", digits: "Digits right" }[count], min: 0, max: 1 },
@@ -229,7 +230,7 @@ function build(w) {
     if (!found) return;
     const { queries, keys, data, rows, columns } = found;
     map.update(range(0, queries - 1).map((i) => Array.from(data.slice(i * keys, (i + 1) * keys))),
-      { rows, columns });
+      { rows: rows.map(shownEnd), columns: columns.map(shownEnd) });
   }
 
   function update() {
@@ -254,13 +255,13 @@ function build(w) {
 
   // --- the frame -----------------------------------------------------------------------------------
 
-  const numbers = (key, words = String) => w.domain(key).map((value) => [value, words(value)]);
+  const numbers = (key) => w.domain(key).map((value) => [value, String(value)]);
   w.add(
     h("div", { class: "neck-top" },
       h("div", { class: "lab-run" },
-        controls.choice(w, "state", { label: "State dimension", options: numbers("state") }).element,
-        controls.choice(w, "longest", { label: "Longest list, in digits",
-          options: numbers("longest") }).element,
+        h("div", { class: "neck-side" },
+          controls.choice(w, "state", { label: "State dimension", options: numbers("state") }).element,
+          controls.choice(w, "longest", { label: "Longest list", options: numbers("longest") }).element),
         h("div", { class: "neck-side" },
           controls.choice(w, "count", { label: "Count", options: counts }).element,
           labResults.seed(w)),

@@ -10,15 +10,15 @@ from widgets import domain
 from widgets.base import static_paragraph, static_table
 
 STATES = (8, 16, 32)
-LONGEST = (4, 8, 12, 16)
+LONGEST = (4, 8, 12)
 COUNTS = {"lists": "whole lists", "digits": "digits"}
 TITLES = {
     False: "Train it here: how long a list fits into one vector?",
     True: "Train it here: one vector, or all states",
 }
 LEADS = {
-    False: "A small encoder and decoder learn to copy lists of digits. All that the decoder gets is "
-    "the encoder's last state. Choose its dimension and train: each run adds a curve.",
+    False: "A small encoder and decoder learn to copy lists of digits. All that the decoder gets "
+    "is the encoder's last state. Choose its dimension and train: each run adds a curve.",
     True: "Two models learn to copy lists of digits. They have the same encoder and the same "
     "examples, but one decoder gets only the last state, and the other attends to all of them.",
 }
