@@ -47,7 +47,8 @@ RUN = """
     return Math.abs(row.indexOf(Math.max(...row)) - i);
   }) : [];
   const within = (most) => far.length && far.filter((one) => one <= most).length / far.length;
-  return { parameters: run.parameters, at: within(0), near: within(1), lists: by("lists"), digits: by("digits"),
+  return { parameters: run.parameters, at: within(0), near: within(1),
+    lists: by("lists"), digits: by("digits"),
     loss: losses.slice(-last).reduce((a, b) => a + b) / last };
 """
 

@@ -165,7 +165,7 @@ function build(w) {
     const nameOf = ({ settings }) => (both ? kind(settings)
       : `state ${settings.state}${seeds ? `, seed ${settings.seed}` : ""}`);
     curve.update(strong.map((model) => (
-      { name: nameOf(model), end: nameOf(model), points: pointsOf(model, count) })), {
+      { name: both ? undefined : nameOf(model), end: nameOf(model), points: pointsOf(model, count) })), {
       x: { label: "digits in the list", min: 2, max: 2 + (longest - 2) * ROOM[both],
         ticks: range(1, longest / 2).map((k) => [2 * k, String(2 * k)]) },
       y: { label: { lists: "Whole lists right", digits: "Digits right" }[count], min: 0, max: 1 },
