@@ -82,7 +82,7 @@ def test_in_chapter_1_each_state_adds_a_curve(stage):
     assert list(found) == ["State 8, seed 0", "State 32, seed 0"]
     legend = page.locator(".neck-top .bw-legend-item").all_inner_texts()
     assert legend == ["state 8", "state 32"]
-    first, second = page.locator(".neck-top .bw-series").all()
+    first, second = page.locator(".neck-top .bw-lines .bw-series").all()
     assert first.locator("circle").count() == second.locator("rect").count() == 3
     lists = found["State 8, seed 0"]
     page.get_by_role("radio", name="digits", exact=True).check()
