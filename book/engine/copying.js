@@ -7,6 +7,7 @@ const [SHORTEST, TESTED, MOST] = [2, 30, 16]; // digits, lists of each length, d
 const TOKENS = ["<pad>", "<bos>", "<eos>", ...digits];
 const FIRST = TOKENS.indexOf("0");
 const numberOf = new Map(digits.map((digit, i) => [digit, FIRST + i]));
+const textOf = (ids) => ids.map((id) => TOKENS[id]);
 const [EMBEDDED, SCORER] = [16, 32]; // dimensions that stay, whatever the state's is
 const [STEPS, RATE, ROWS] = [1000, 0.05, 32];
 
@@ -43,7 +44,14 @@ export function copying({ attention, state, longest }, random) {
         lists: share(own.map((right) => right.every(Boolean))) };
     });
     const all = share(rows.flatMap((right) => right.slice(0, -1)));
-    return { accuracy: all, lengths, examples: [], numbers: {} };
+    const examples = range(longest - SHORTEST + 1, (k) => k * TESTED).map((row) => {
+      const said = tested[row].map((_, i) => TOKENS[got[row * exam.target_time + i]]);
+      return { input: textOf(tested[row]), wanted: textOf(tested[row]), got: said,
+        right: rows[row].slice(0, -1) };
+    });
+    return { accuracy: all, lengths, examples,
+      numbers: { "digits right": all, "lists wholly right": share(rows.map((right) =>
+        right.every(Boolean))) } };
   }
 
   function parse(text) {
@@ -62,7 +70,7 @@ export function copying({ attention, state, longest }, random) {
     const said = write(read, ids);
     const shown = { ...sourcesOf([[...ids, EOS]]), target_in: Int32Array.from([BOS, ...said]),
       target_out: Int32Array.from([EOS, ...said], () => -1), target_time: said.length + 1 };
-    const labels = (of) => [...of, EOS].map((id) => TOKENS[id]);
+    const labels = (of) => textOf([...of, EOS]);
     return read(shown, { maps: true }).maps.map((map) => (
       { ...map, name: "attention", rows: labels(said), columns: labels(ids) }));
   }
@@ -71,7 +79,7 @@ export function copying({ attention, state, longest }, random) {
     const { ids, error } = parse(text);
     if (error) return { error };
     const said = write(read, ids);
-    return { input: ids.map((id) => TOKENS[id]), output: said.map((id) => TOKENS[id]),
+    return { input: textOf(ids), output: textOf(said),
       right: said.join() === ids.join() };
   }
 
