@@ -112,7 +112,7 @@ function build(w) {
     x: { label: "digits in the list", min: 2, max: 12 }, y: { label: "", min: 0, max: 1 } });
   const answers = h("div", { class: "neck-answers", role: "group", "aria-label": "Answers" });
   const map = chart.heatMap({ caption: "Attention map: where the model with attention looks",
-    rowTitle: "each digit written", columnTitle: "what it looks at", most: MOST_DIGITS + 2 });
+    rowTitle: "each digit written", columnTitle: "what it looks at", most: MOST_DIGITS + 4 });
   const table = h("table", { class: "neck-table" });
   const results = h("div", { class: "neck-results", hidden: true },
     h("div", { class: "neck-own" }, h("div", { class: "neck-ask" },

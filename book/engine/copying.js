@@ -4,6 +4,7 @@ import {
 } from "./batches.js";
 
 const [SHORTEST, TESTED, MOST] = [2, 30, 16]; // digits, lists of each length, digits of a reader's own
+const BEYOND = 4; // tokens that an answer may be longer than its list, BOS among them
 const TOKENS = ["<pad>", "<bos>", "<eos>", ...digits];
 const FIRST = TOKENS.indexOf("0");
 const numberOf = new Map(digits.map((digit, i) => [digit, FIRST + i]));
@@ -61,7 +62,7 @@ export function copying({ attention, state, longest }, random) {
     return { error: `It takes one to ${MOST} digits; these are ${plain.length}.` };
   }
 
-  const write = (read, ids) => written(read, [[...ids, EOS]], TOKENS.length, MOST + 4)[0];
+  const write = (read, ids) => written(read, [[...ids, EOS]], TOKENS.length, ids.length + BEYOND)[0];
 
   /** Where the model looked before it wrote each digit, and the end; none without attention. */
   function maps(read, text) {
