@@ -5,6 +5,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from engine.bottleneck import Bottleneck
 from engine.laboratory import Laboratory
 from tests.paths import BOOK
 
@@ -16,7 +17,8 @@ def chapters() -> list[ModuleType]:
 
 
 SAMPLES: dict[str, Callable] = {
-    "laboratory": lambda: Laboratory("neighbours", n_heads=2, d_k=4, seed=3)
+    "bottleneck": lambda: Bottleneck(True, state=8, longest=4, count="digits", seed=3),
+    "laboratory": lambda: Laboratory("neighbours", n_heads=2, d_k=4, seed=3),
 }
 # By module and trait: what fits the sample, and what does not
 TEXTS: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {}
