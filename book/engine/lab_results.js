@@ -2,11 +2,11 @@
 // Each part is { element, update(...) } and draws what it is given.
 import * as chart from "../widgets/js/chart.js";
 import * as controls from "../widgets/js/controls.js";
-import { h, hidden, freshId } from "../widgets/js/ui.js";
+import { button, copier, h, hidden, freshId } from "../widgets/js/ui.js";
+import * as labRuns from "./lab_runs.js";
 
 const TABLE = 16; // rows or columns of a map as a table, which takes its time to make
 const WIDE = 16; // tokens at most of an example whose lines stand below each other
-const POINTS = 120; // of a loss curve: each is a mean over neighbouring steps
 const LATE = 100; // milliseconds after which a frame is not waited for
 
 /** The field for the seed of a run. */
@@ -23,100 +23,210 @@ export function seed(w) {
   return element;
 }
 
-/** Losses [[step, loss]] as at most POINTS points, each the mean of its steps, up to a cap. */
-function thinned(losses, cap) {
-  const width = Math.max(1, Math.ceil(losses.length / POINTS));
-  const points = [];
-  for (let from = 0; from < losses.length; from += width) {
-    const group = losses.slice(from, from + width);
-    const mean = group.reduce((sum, [, loss]) => sum + loss, 0) / group.length;
-    points.push([group.at(-1)[0], Math.min(cap, mean)]);
-  }
-  return points;
+/** What stands beside the name of a run that did not reach its end. */
+const broken = ({ state, step }) => (["stopped", "paused"].includes(state)
+  ? `${state} at step ${step}` : "");
+
+/** A line of an entry's runs, by name of chart.lines: of several runs the median, and a band. */
+function lineOf(one, pointsOf) {
+  const runs = labRuns.runsOf(one);
+  const all = runs.map((run) => pointsOf(run).filter(([, y]) => Number.isFinite(y)));
+  const { name, number } = one;
+  const shared = { form: number - 1, end: name ? null : number,
+    name: name && [name, broken(one)].filter(Boolean).join(", ") };
+  if (runs.length === 1) return { ...shared, points: all[0], cut: Boolean(broken(runs[0])) };
+  const begun = labRuns.spread(all.filter((points) => points.length));
+  return { ...shared, points: begun.map(([x, , middle]) => [x, middle]),
+    band: begun.map(([x, low, , high]) => [x, low, high]) };
 }
 
-const nameOf = ({ name, number }) => name ?? `Run ${number}`;
+/**
+ * The run of an entry whose line is nearest to a height at a step, and its recorded place there.
+ * @returns {[any, number]}
+ */
+function nearest(one, pointsOf, x, y) {
+  const far = ([, height]) => Math.abs(height - y);
+  const at = (points) => points.reduce((best, point) =>
+    (Math.abs(point[0] - x) < Math.abs(best[0] - x) ? point : best));
+  const [run] = labRuns.runsOf(one).filter((each) => pointsOf(each).length)
+    .sort((a, b) => far(at(pointsOf(a))) - far(at(pointsOf(b))));
+  const place = run.probes.reduce((best, probe, i) =>
+    (Math.abs(probe.step - x) < Math.abs(run.probes[best].step - x) ? i : best), 0);
+  return [run, place];
+}
 
 /**
  * Loss and accuracy of all runs over their steps; the one that is shown comes last, on top. Runs
- * have names, which stand in a legend, or their numbers at the ends of their lines.
+ * have names, which stand in a legend, or their numbers at the ends of their lines. What is shown
+ * is an entry: its runs have one line together. onPick(run, place) hears which recorded step of
+ * which run was clicked.
+ * @param {string} measure
+ * @param {number} height
+ * @param {((run: any, place: number) => void) | null} onPick
  */
-export function curves(measure, height = 210) {
+export function curves(measure, height = 210, onPick = null) {
   const axis = (label, max) => ({ label, min: 0, max });
+  let [ordered, cap] = [[], 1];
+  const lossOf = (run) => labRuns.thinned(run.losses, run.steps)
+    .map(([step, y]) => [step, Math.min(cap, y)]);
+  const accuracyOf = (run) => run.probes.map((probe) => [probe.step, probe.accuracy]);
+  const picked = (pointsOf) => onPick && ((i, x, y) => {
+    if (ordered[i]) onPick(...nearest(ordered[i], pointsOf, x, y));
+  });
   const loss = chart.lines({ title: "Loss of each run", height, points: false,
-    x: axis("step", 1), y: axis("Loss", 1) });
+    x: axis("step", 1), y: axis("Loss", 1), onPick: picked(lossOf) });
   const accuracy = chart.lines({ title: `${measure}, of each run`, height, points: false,
-    x: axis("step", 1), y: axis(measure, 1) });
+    x: axis("step", 1), y: axis(measure, 1), onPick: picked(accuracyOf) });
+
+  /** What the lines show, for those who cannot see them. */
+  const told = (entries, end) => entries.map((one) => {
+    const name = one.name ?? `Run ${one.number}`;
+    const runs = labRuns.runsOf(one);
+    const ends = runs.map((run) => [end(run), broken(run)].filter(Boolean).join(", "));
+    return `${name}${runs.length > 1 ? `, ${runs.length} seeds` : ""}: ${ends.join("; ")}.`;
+  }).join(" ");
+
   return {
     element: h("div", { class: "bw-columns" }, loss.element, accuracy.element),
-    update(runs, shown, at) {
-      const ordered = [...runs.filter((run) => run !== shown), shown];
+    loss: loss.element,
+    accuracy: accuracy.element,
+    update(entries, shown, at) {
+      ordered = [...entries.filter((one) => one !== shown), shown];
+      const runs = entries.flatMap(labRuns.runsOf);
       const x = axis("step", Math.max(1, ...runs.map((run) => run.steps)));
       // A run that diverges leaves the picture at the top
       const starts = runs.flatMap(({ losses }) => losses.slice(0, 1).map(([, first]) => first));
-      const cap = 1.2 * Math.max(0.1, ...starts.filter(Number.isFinite));
-      const one = (points, { name, number }) => ({ name, form: number - 1,
-        points: points.filter(([, y]) => Number.isFinite(y)), end: name ? null : number });
-      const last = (points) => points.at(-1)?.[1].toPrecision(2) ?? "none yet";
-      const series = ordered.map((run) => one(thinned(run.losses, cap), run));
-      if (shown.torch) {
-        const points = thinned(shown.torch, cap);
+      cap = 1.2 * Math.max(0.1, ...starts.filter(Number.isFinite));
+      const series = /** @type {any[]} */ (ordered.map((one) => lineOf(one, lossOf)));
+      const [checked] = labRuns.runsOf(shown).filter((run) => run.torch);
+      if (checked) {
+        const points = lossOf({ ...checked, losses: checked.torch });
         series.push({ name: undefined, points, form: shown.number + 2, end: "torch" });
       }
-      loss.update(series, { at, x, y: axis("Loss", cap), description:
-        runs.map((run) => `${nameOf(run)}: ${last(run.losses)}.`).join(" ") });
-      accuracy.update(ordered.map((run) => ({ ...one(run.probes.map((probe) =>
-        [probe.step, probe.accuracy]), run), name: undefined })), { at, x, y: axis(measure, 1), description: runs.map(
-        (run) => `${nameOf(run)}: ${percent(run.probes.at(-1)?.accuracy)}.`).join(" ") });
+      const last = ({ losses }) => losses.at(-1)?.[1]?.toPrecision(2) ?? "none yet";
+      loss.update(series, { at, x, y: axis("Loss", cap), description: told(entries, last) });
+      accuracy.update(ordered.map((one) => ({ ...lineOf(one, accuracyOf), name: undefined })), {
+        at, x, y: axis(measure, 1),
+        description: told(entries, (run) => percent(run.probes.at(-1)?.accuracy)) });
     },
   };
 }
 
 export const percent = (share) => (Number.isFinite(share) ? `${(100 * share).toFixed(0)}%` : "–");
 
+/** What an entry has reached: of several runs from where to where, and the middle. */
+function reached({ runs }) {
+  const shares = runs.map(({ probes }) => probes.at(-1)?.accuracy)
+    .filter(Number.isFinite).sort((a, b) => a - b);
+  const failed = runs.filter(({ state }) => state === "failed").length;
+  if (runs.length === 1) {
+    return failed ? "✗ failed" : [percent(shares[0]), broken(runs[0])].filter(Boolean).join(", ");
+  }
+  if (!shares.length) return "–";
+  const middle = shares.length / 2;
+  const median = (shares[Math.ceil(middle) - 1] + shares[Math.floor(middle)]) / 2;
+  return [`${percent(shares[0])} to ${percent(shares.at(-1))}, median ${percent(median)}`,
+    failed && `✗ ${failed} of ${runs.length} failed`, ...runs.map((run) =>
+      broken(run) && `seed ${run.settings.seed} ${broken(run)}`)].filter(Boolean).join(", ");
+}
+
 /**
- * The runs of this visit with their settings. words(run) -> [[label, value]]; on: what the
- * buttons of a row do: show, use, remove, each with its run.
+ * The entries of this visit, and those kept from earlier ones, with their settings. words(entry) ->
+ * [[label, value]]; on: what the buttons of a row do, each with its entry: show, use, again, keep
+ * (with a name), remove, and link, which returns one, or null where a page has no address.
  */
 export function list({ words, measure, on }) {
-  const element = h("ol", { class: "lab-runs", "aria-label": "Runs of this visit" });
+  const element = h("ol", { class: "lab-runs", "aria-label": "Runs" });
   let rows = [];
-  const action = (run, name, text, label) => h("button", { type: "button",
-    class: "bw-button bw-quiet", "aria-label": `${label} run ${run.number}`, text,
-    click: () => on[name](run) });
 
-  function row(run, varied) {
+  function row(entry, varied) {
+    const run = `run ${entry.number}`;
+    const quiet = (text, says, click) => button(text, click, { quiet: true, label: `${says} ${run}` });
     const result = h("span", { class: "lab-result" });
-    const show = action(run, "show", "Show", "Show");
-    const settings = h("span", { class: "lab-settings" }, words(run).map(([label, value], i) =>
+    const show = quiet("Show", "Show", () => on.show(entry));
+    const again = quiet("Train again", "Train again:", () => on.again(entry));
+    const settings = h("span", { class: "lab-settings" }, words(entry).map(([label, value], i) =>
       h(varied[i] ? "strong" : "span", { text: `${label} ${value}` })));
-    const node = h("li", {}, h("span", { class: "lab-name" }, chart.swatch(run.number - 1),
-      h("span", { text: `Run ${run.number}` })), settings, result,
-    h("span", { class: "lab-actions" }, show,
-      action(run, "use", "Use settings", "Use the settings of"),
-      action(run, "remove", "Remove", "Remove")));
-    return { run, node, result, show };
+    const name = h("input", { type: "text", class: "bw-input", id: freshId(), value: entry.label,
+      maxlength: labRuns.LONGEST_NAME, autocomplete: "off", enterkeyhint: "done",
+      keydown(event) { if (event.key === "Enter" && !event.isComposing) save(); } });
+    const save = () => on.keep(entry, name.value.trim());
+    const form = h("span", { class: "lab-keep", hidden: true },
+      h("label", { class: "bw-label", for: name.id, text: `A name for ${run}, if you like` }), name,
+      button("Keep it in this browser", save));
+    const keep = quiet(entry.key ? "Rename" : "Keep", entry.key ? "Rename" : "Keep", () => {
+      form.hidden = !form.hidden;
+      keep.setAttribute("aria-expanded", !form.hidden);
+      if (!form.hidden) name.focus();
+    });
+    keep.setAttribute("aria-expanded", "false");
+    const [copy, field] = on.link(entry) === null ? []
+      : copier("Copy link", `Link to ${run}`, () => on.link(entry), `Copy link to ${run}`);
+    const node = h("li", {}, h("span", { class: "lab-name" }, chart.swatch(entry.number - 1),
+      h("span", { text: labRuns.titleOf(entry) }), entry.key && hidden(" (kept in this browser)")),
+    settings, result,
+    h("span", { class: "lab-actions" }, show, again,
+      quiet("Use settings", "Use the settings of", () => on.use(entry)), copy, keep,
+      quiet("Remove", "Remove", () => on.remove(entry))), form, field);
+    return { entry, node, result, show, again };
   }
 
   return {
     element,
-    /** Makes the rows anew: after a run has come or gone. */
-    rebuild(runs) {
-      const all = runs.map(words);
+    /** Makes the rows anew: after an entry has come or gone, or has another name. */
+    rebuild(entries) {
+      const all = entries.map(words);
       const varied = all[0]?.map((_, i) => new Set(all.map((one) => one[i][1])).size > 1) ?? [];
-      rows = runs.map((run) => row(run, varied));
+      rows = entries.map((entry) => row(entry, varied));
       element.replaceChildren(...rows.map(({ node }) => node));
     },
     update(shown) {
-      for (const { run, node, result, show } of rows) {
-        node.classList.toggle("lab-shown", run === shown);
-        show.setAttribute("aria-pressed", run === shown);
+      for (const { entry, node, result, show, again } of rows) {
+        node.classList.toggle("lab-shown", entry === shown);
+        show.setAttribute("aria-pressed", entry === shown);
         show.hidden = rows.length === 1;
-        const text = run.state === "failed" ? "✗ failed"
-          : `${percent(run.probes.at(-1)?.accuracy)}`;
-        result.textContent = text;
+        again.hidden = entry.runs.some((run) => !labRuns.isOver(run) || run.probes.some((probe) =>
+          probe.maps));
+        result.textContent = reached(entry);
         result.title = measure;
       }
+    },
+  };
+}
+
+/** The run and the step that are looked at: chosen(run, place), of place null for the newest. */
+export function pick(chosen) {
+  let [known, shown] = [[], null];
+  const select = h("select", { class: "bw-select", id: freshId(), change: () =>
+    chosen(known.find(({ id }) => String(id) === select.value), null) });
+  const when = h("span", { class: "bw-value", "aria-hidden": "true" });
+  const slider = controls.steady(h("input", { type: "range", class: "bw-slider", min: 0, max: 0,
+    id: freshId(), "aria-label": "Look back through the run",
+    input: () => chosen(shown, slider.valueAsNumber) }));
+  const label = (text, input, ...more) => h("div", { class: "bw-field-head" },
+    h("label", { class: "bw-label", for: input.id, text }), more);
+  let form = "";
+  return {
+    element: h("div", { class: "lab-pick" },
+      h("div", { class: "bw-field" }, label("Look at", select), select),
+      h("div", { class: "bw-field" }, label("Look back", slider, when), slider)),
+    update(runs, run, place) {
+      [known, shown] = [runs, run];
+      const now = runs.map((one) => `${one.id} ${labRuns.nameOf(one)}`).join("|");
+      if (now !== form) {
+        form = now;
+        select.replaceChildren(...runs.map((one) =>
+          h("option", { value: one.id, text: labRuns.nameOf(one) })));
+      }
+      select.value = String(run.id);
+      const last = run.probes.length - 1;
+      Object.assign(slider, { max: Math.max(0, last), value: Math.max(0, place) });
+      slider.style.setProperty("--filled", last > 0 ? place / last : 1);
+      const probe = run.probes[place];
+      const text = probe ? `step ${probe.step}: ${percent(probe.accuracy)}` : "no step yet";
+      when.textContent = text;
+      slider.setAttribute("aria-valuetext",
+        probe ? `${labRuns.nameOf(run).replace("R", "r")}, ${text}` : text);
     },
   };
 }
@@ -138,16 +248,15 @@ export function inFrames([first, ...rest]) {
 }
 
 /**
- * The attention maps of one layer, a map for each head; where there are more layers, a list of
- * them, which calls chosen() when the reader chooses another. jobs(maps) gives what is to be done
+ * The attention maps of one layer, a map for each head; where there are more layers, its place has a
+ * list of them, which calls chosen() when the reader chooses another. jobs(maps) gives what is to be done
  * to show these maps: a function for each head.
  */
 export function maps(chosen) {
   const grid = h("div", { class: "lab-maps" });
   const select = h("select", { class: "bw-select", id: freshId(), change: chosen });
-  const place = h("div", { class: "bw-field lab-place" },
-    h("div", { class: "bw-field-head" },
-      h("label", { class: "bw-label", for: select.id, text: "Layer" })), select);
+  const place = h("div", { class: "lab-place" },
+    h("label", { class: "bw-label", for: select.id, text: "Layer" }), select);
   let [heads, held, names] = [[], [], ""];
 
   function jobs() {
@@ -176,7 +285,8 @@ export function maps(chosen) {
   }
 
   return {
-    element: h("div", { class: "lab-attention" }, place, grid),
+    element: grid,
+    place,
     jobs(found) {
       held = found;
       const now = found.map(({ name }) => name).join();

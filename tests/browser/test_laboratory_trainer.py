@@ -198,7 +198,7 @@ def test_heads_divide_the_work_and_one_head_fails(page):
     [
         (1e-2, None),
         (1e-3, None),
-        (0.1, "At a rate of 0.1 these small models hardly learn: each step goes too far."),
+        (0.1, "often learn badly or not at all: each step goes too far."),
         (3e-4, "by at most about 0.06 in this run, which may be too little to learn the task."),
     ],
 )
