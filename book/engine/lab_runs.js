@@ -1,9 +1,9 @@
 // What a laboratory records of its runs, and what the browser keeps of them after the visit. An entry
 // is what the reader began with one press: one run, or several of other seeds and the same settings.
 import { freshId } from "../widgets/js/ui.js";
+import { thinned } from "./lab_lines.js";
 
 const MODELS = 2 ** 26; // bytes of all recorded models together
-const POINTS = 120; // of a loss curve: each is a mean over neighbouring steps
 const OVER = ["done", "stopped", "failed"];
 const KEY = "transformer-piece-by-piece.runs";
 const VERSION = 1;
@@ -13,9 +13,6 @@ const MOST_STEPS = 100_000;
 const LONGEST = 1_000_000; // letters of all that is kept
 
 export const isOver = ({ state }) => OVER.includes(state);
-
-/** The runs of an entry; a model without any is its own. */
-export const runsOf = (one) => one.runs ?? [one];
 
 /** A run that has not begun yet; its settings have the seed. */
 const makeRun = (entry, settings) => ({ entry, settings, id: 0, number: entry.number,
@@ -34,52 +31,11 @@ export function makeEntry(number, all, { name = "", key = null } = {}) {
   return entry;
 }
 
-/** Whether a run has models that can be asked: one that an earlier visit kept has none. */
-export const hasModels = ({ probes }) => probes.some(({ model }) => model);
-
 export const titleOf = ({ number, label }) => `Run ${number}${label ? `, ${label}` : ""}`;
 
 /** The title of one run: with its seed where the entry has several. */
 export const nameOf = ({ entry, settings: { seed } }) =>
   titleOf(entry) + (entry.runs.length > 1 ? `, seed ${seed}` : "");
-
-/** Losses [[step, loss]] of a run as at most POINTS points, each the mean of its steps. */
-export function thinned(losses, steps) {
-  const width = Math.max(1, Math.ceil(steps / POINTS));
-  const groups = new Map();
-  for (const [step, loss] of losses) {
-    const place = Math.ceil(step / width);
-    const group = groups.get(place) ?? groups.set(place, { sum: 0, count: 0, step }).get(place);
-    group.sum += loss;
-    group.count += 1;
-    group.step = step;
-  }
-  return [...groups.values()].map(({ sum, count, step }) => [step, sum / count]);
-}
-
-/** The height of a line through points [[x, y]] at x, or null beyond its ends. */
-function heightAt(points, x) {
-  const k = points.findIndex(([a]) => a >= x);
-  if (k < 0) return null;
-  const [right, high] = points[k];
-  if (right === x) return high;
-  if (k === 0) return null;
-  const [left, low] = points[k - 1];
-  return low + ((high - low) * (x - left)) / (right - left);
-}
-
-/** Several lines as one: [[x, least, median, greatest]], each over the lines that reach x. */
-export function spread(lines) {
-  const places = [...new Set(lines.flatMap((points) => points.map(([x]) => x)))]
-    .sort((a, b) => a - b);
-  return places.map((x) => {
-    const heights = lines.map((points) => heightAt(points, x)).filter((y) => y !== null)
-      .sort((a, b) => a - b);
-    const middle = heights.length / 2;
-    const median = (heights[Math.ceil(middle) - 1] + heights[Math.floor(middle)]) / 2;
-    return [x, heights[0], median, heights.at(-1)];
-  });
-}
 
 /**
  * Forgets models until the others take at most `most` bytes, and says whether any had to go: every

@@ -1,6 +1,7 @@
 import * as controls from "../widgets/js/controls.js";
 import * as demand from "../widgets/js/demand.js";
 import * as ui from "../widgets/js/ui.js";
+import * as labPanel from "./lab_panel.js";
 import * as labResults from "./lab_results.js";
 import * as labRuns from "./lab_runs.js";
 import * as labWorker from "./lab_worker.js";
@@ -336,15 +337,15 @@ function build(w) {
     },
   };
   const curves = labResults.curves(about.measure, CHART, show);
-  const list = labResults.list({ words: wordsOf, measure: about.measure, on });
+  const list = labPanel.list({ words: wordsOf, measure: about.measure, on });
   const kept = h("p", { class: "bw-note bw-problem", role: "status" }); // what went wrong with that
-  const pick = labResults.pick(show);
-  const maps = labResults.maps(() => {
+  const pick = labPanel.pick(show);
+  const maps = labPanel.maps(() => {
     held = null;
     update();
   });
-  const examples = labResults.examples();
-  const numbers = labResults.numbers();
+  const examples = labPanel.examples();
+  const numbers = labPanel.numbers();
 
   // The reader's own input: it is answered now, and after every hundred steps
   const note = h("p", { class: "bw-note", id: ui.freshId(), text: about.asks[1] });
@@ -544,7 +545,7 @@ function build(w) {
     answers.replaceChildren(...all.map(({ step, output, lines, right }) =>
       h("li", {}, h("span", { class: "lab-after",
         text: `${labRuns.nameOf(shown).replace("R", "r")}, step ${step}` }),
-      lines ? labResults.below(lines) : labResults.tokens(output),
+      lines ? labPanel.below(lines) : labResults.tokens(output),
       right !== null && right !== undefined && h("span",
         { class: right ? "lab-verdict lab-good" : "lab-verdict", text: right ? "✓ right"
           : "✗ wrong" }))));

@@ -425,17 +425,17 @@ def test_models_beyond_a_bound_are_forgotten_and_the_last_stay(stage):
 def test_a_band_is_from_the_least_to_the_greatest_about_the_median(stage):
     page = functions(stage)
     lines = [[[0, 1], [10, 3]], [[0, 0], [5, 10], [10, 0]], [[0, 5]]]
-    band = page.evaluate("(lines) => own.lab_runs.spread(lines)", lines)
+    band = page.evaluate("(lines) => own.lab_lines.spread(lines)", lines)
     assert band == [[0, 0, 1, 5], [5, 2, 6, 10], [10, 0, 1.5, 3]]
-    assert page.evaluate("() => own.lab_runs.spread([])") == []
+    assert page.evaluate("() => own.lab_lines.spread([])") == []
 
 
 def test_a_thinned_curve_keeps_its_ends_and_means(stage):
     page = functions(stage)
     found = page.evaluate("""() => {
       const losses = Array.from({ length: 400 }, (_, i) => [i + 1, i]);
-      const once = own.lab_runs.thinned(losses, 400);
-      return [once, own.lab_runs.thinned(once, 400)];
+      const once = own.lab_lines.thinned(losses, 400);
+      return [once, own.lab_lines.thinned(once, 400)];
     }""")
     assert found[0] == found[1]
     assert 90 < len(found[0]) <= 120
