@@ -73,7 +73,8 @@ export function plainKernels(memory) {
     let [top, total] = [-Infinity, 0];
     for (let j = 0; j < n; j += 1) if (floats[at + j] > top) top = floats[at + j];
     for (let j = 0; j < n; j += 1) {
-      floats[at + j] = Math.exp(floats[at + j] - top);
+      const below = floats[at + j] - top;
+      floats[at + j] = below < -50 ? 0 : Math.exp(below); // see kernels.c
       total += floats[at + j];
     }
     return { top, total };
