@@ -2,6 +2,7 @@
 // A task draws each batch from a generator that it is given, and from nothing else: so a batch can
 // be made again, in any order. What the model is tested on is drawn when the task is made.
 import * as math from "../widgets/js/math.js";
+import { ONES, TENS, inWords } from "./number_words.js";
 import { hashOf, makeRandom } from "./random.js";
 
 const range = (n, entry = (i) => i) => Array.from({ length: n }, (_, i) => entry(i));
@@ -622,19 +623,6 @@ function senses({ attention, unsure, filled, updates, n_heads, d_model, lr }, ra
 }
 
 // --- numbers into words ----------------------------------------------------------------------
-
-const ONES = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-  + "fifteen sixteen seventeen eighteen nineteen").split(" ");
-const TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split(" ");
-
-/** A number from 0 to 999,999 in English words. */
-export function inWords(n) {
-  const behind = (rest, and) => (rest ? [...(and ? ["and"] : []), ...inWords(rest)] : []);
-  if (n < 20) return [ONES[n]];
-  if (n < 100) return [TENS[Math.floor(n / 10) - 2], ...behind(n % 10, false)];
-  if (n < 1000) return [ONES[Math.floor(n / 100)], "hundred", ...behind(n % 100, true)];
-  return [...inWords(Math.floor(n / 1000)), "thousand", ...behind(n % 1000, n % 1000 < 100)];
-}
 
 const [PAD, BOS, EOS] = [0, 1, 2];
 const SOURCE = ["<pad>", "<eos>", ...digits];
