@@ -146,7 +146,7 @@ const found = [];
 
 # Presses Train in the laboratory %d of the page, or tells why that cannot be.
 TRAIN = """
-const all = document.querySelectorAll("[data-module=laboratory], [data-module=take_out]");
+const all = document.querySelectorAll("[data-module=laboratory], [data-module=take_out], [data-module=train_now]");
 const frame = all[%d].querySelector(".bw");
 const train = [...frame?.querySelectorAll("button") ?? []]
   .find(({ textContent }) => textContent === "Train");
@@ -155,11 +155,11 @@ train.click();
 return "";
 """
 STATUS = """
-const all = document.querySelectorAll("[data-module=laboratory], [data-module=take_out]");
+const all = document.querySelectorAll("[data-module=laboratory], [data-module=take_out], [data-module=train_now]");
 return all[%d].querySelector(".lab-status").textContent;
 """
 LABORATORIES = """
-return document.querySelectorAll("[data-module=laboratory], [data-module=take_out]").length;
+return document.querySelectorAll("[data-module=laboratory], [data-module=take_out], [data-module=train_now]").length;
 """
 
 

@@ -275,7 +275,7 @@ function build(w) {
   // --- the frame ---------------------------------------------------------------------------------
 
   w.add(
-    h("div", { class: "now-run" }, field.element, press, status),
+    h("div", { class: "lab-run now-run" }, field.element, press, status),
     h("div", { class: "now-said" }, named("It writes", said), named("It should be", wanted)),
     h("div", { class: "now-pictures" },
       h("div", { class: "now-curve" }, curve.element, back),

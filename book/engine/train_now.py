@@ -47,18 +47,18 @@ class TrainNow(TrainsInPage):
         seed: int = 0,
         record: Mapping[str, Any] | None = None,
     ):
-        self._record = record or read_results("train_now")
-        first = self._record["first"]
+        self._measured = record or read_results("train_now")
+        first = self._measured["first"]
         super().__init__(
             lead=LEAD,
             settings=dict.fromkeys([*LEFT_OUT, *SETTINGS], True),
             before={
-                "number": self._record["number"],
+                "number": self._measured["number"],
                 "words": first["writes"].split(),
                 "weights": first["weights"],
             },
             next=[list(one) for one in NEXT],
-            number=self._record["number"] if number is None else number,
+            number=self._measured["number"] if number is None else number,
             seed=seed,
         )
 
@@ -73,7 +73,7 @@ class TrainNow(TrainsInPage):
 
     def static_html(self) -> str:
         """What the recorded run wrote for its number after some of its steps."""
-        number, history = self._record["number"], self._record["history"]
+        number, history = self._measured["number"], self._measured["history"]
         caption = f"A run of it: what the model writes for {number}, and the new numbers right"
         rows = [
             (f"after step {one['step']}", one["writes"], f"{one['accuracy']:.0%}")

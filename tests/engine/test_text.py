@@ -13,7 +13,8 @@ from engine.text import FOLDER, engine_script, kernels, lean, scripts, worker_te
 
 
 def test_every_script_of_the_engine_is_in_the_text():
-    panel = {"laboratory", "lab_results", "lab_worker"}  # in the page, not in its worker
+    # In the page, not in its worker
+    panel = {"laboratory", "lab_maps", "lab_results", "lab_worker", "train_now"}
     files = scripts()
     assert {path.stem for path in FOLDER.glob("*.js")} - panel == set(files) - {"math"}
     text = worker_text()
