@@ -397,6 +397,16 @@ def copying(record: dict[str, Any]) -> str:
     return table("model | state | 2 digits | 4 | 8 | 12 | lists of 12 | s", rows)
 
 
+@from_record
+def train_now(record: dict[str, Any]) -> str:
+    rows = [
+        [str(run["seed"]), str(run["enough_step"]), f"{run['enough_seconds']:.1f}"]
+        + [share(run["accuracy"]), f"{run['seconds']:.1f}"]
+        for run in record["runs"]
+    ]
+    return table("seed | 90 % right after step | s | right in the end | s", rows)
+
+
 def letters_by_position() -> str:
     """The laboratory of "longer": next letters right in each stretch, mean over the seeds."""
     settings = [row for row in read_results("laboratories")["settings"] if row["task"] == "longer"]

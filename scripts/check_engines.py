@@ -147,7 +147,7 @@ const found = [];
 # Presses Train in the laboratory %d of the page, or tells why that cannot be.
 TRAIN = """
 const all = document.querySelectorAll("[data-module=laboratory], [data-module=take_out], "
-  + "[data-module=bottleneck]");
+  + "[data-module=bottleneck], [data-module=train_now]");
 const frame = all[%d].querySelector(".bw");
 const train = [...frame?.querySelectorAll("button") ?? []]
   .find(({ textContent }) => textContent === "Train");
@@ -157,12 +157,12 @@ return "";
 """
 STATUS = """
 const all = document.querySelectorAll("[data-module=laboratory], [data-module=take_out], "
-  + "[data-module=bottleneck]");
+  + "[data-module=bottleneck], [data-module=train_now]");
 return all[%d].querySelector(".lab-status").textContent;
 """
 LABORATORIES = """
 return document.querySelectorAll("[data-module=laboratory], [data-module=take_out], "
-  + "[data-module=bottleneck]").length;
+  + "[data-module=bottleneck], [data-module=train_now]").length;
 """
 
 

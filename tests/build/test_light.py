@@ -11,7 +11,10 @@ OPTIONS = "const DOCUMENTATION_OPTIONS = {};\n"
 HEAD = """<head>
 <link rel="stylesheet" href="_static/sphinx-design.min.css?v=1" />
 <link rel="stylesheet" href="_static/book.css?v=2" />
+<link rel="stylesheet" href="_static/mystnb.11b39860a7a0cbfd473a3ad8a317855267ff0bd372690045ca344a6b62be495e.css" />
+<link rel="stylesheet" href="_static/togglebutton.css?v=1" />
 <script src="_static/documentation_options.js?v=3"></script>
+<script src="_static/togglebutton.js?v=6"></script>
 <script>DOCUMENTATION_OPTIONS.pagename = "a";</script>
 <script src="_static/doctools.js?v=4"></script>
 <script defer="defer" src="_static/page.js"></script>
@@ -27,6 +30,8 @@ def test_a_page_keeps_what_it_uses_and_no_script_holds_it_up():
     assert "searchindex" not in page
     assert "sphinx_highlight" not in page
     assert "design-tabs" not in page
+    assert "mystnb" not in page
+    assert "togglebutton" not in page
     assert "book.css?v=2" in page
     assert f"<script>{OPTIONS.strip()}</script>\n<script>DOCUMENTATION_OPTIONS.page" in page
     assert '<script defer src="_static/doctools.js?v=4"></script>' in page
@@ -34,10 +39,13 @@ def test_a_page_keeps_what_it_uses_and_no_script_holds_it_up():
 
 
 def test_a_page_that_needs_a_file_keeps_it():
-    body = '<div class="sd-tab-set"></div>'
+    body = '<div class="sd-tab-set"></div><div class="cell docutils"></div>'
+    body += '<div class="admonition tip dropdown"></div>'
     page = keep_used(HEAD + body, OPTIONS)
     assert "sphinx-design.min.css" in page
     assert '<script defer data-prefix="id" src="_static/design-tabs.js">' in page
+    assert "mystnb" in page
+    assert page.count("togglebutton") == 2
 
 
 def test_a_page_may_pass_twice():

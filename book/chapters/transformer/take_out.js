@@ -1,4 +1,5 @@
 // The laboratory "Take a part out": the whole model, and beside it one without some of its parts.
+import * as labMaps from "../../engine/lab_maps.js";
 import * as labModels from "../../engine/lab_models.js";
 import * as labResults from "../../engine/lab_results.js";
 import * as labWorker from "../../engine/lab_worker.js";
@@ -42,12 +43,8 @@ function select(label, change) {
 const wordsOf = ({ output }) => (output.length ? output : ["(no word)"]);
 
 /** One head of a map as rows of numbers, or the mean of its heads. */
-function rowsOf({ heads, queries, keys, data }, head) {
-  const chosen = head === MEAN ? Array.from({ length: heads }, (_, k) => k)
-    : [Math.min(Number(head), heads) - 1];
-  return Array.from({ length: queries }, (_, i) => Array.from({ length: keys }, (_, j) =>
-    chosen.reduce((sum, k) => sum + data[(k * queries + i) * keys + j], 0) / chosen.length));
-}
+const rowsOf = (map, head) => (head === MEAN ? labMaps.meanOf(map)
+  : labMaps.headOf(map, Math.min(Number(head), map.heads) - 1));
 
 /** One of the two models: its figures, the reader's number as it writes it, and an attention map. */
 function side(place) {
