@@ -400,8 +400,13 @@ def copying(record: dict[str, Any]) -> str:
 @from_record
 def train_now(record: dict[str, Any]) -> str:
     rows = [
-        [str(run["seed"]), str(run["enough_step"]), f"{run['enough_seconds']:.1f}"]
-        + [share(run["accuracy"]), f"{run['seconds']:.1f}"]
+        [
+            str(run["seed"]),
+            str(run["enough_step"]),
+            f"{run['enough_seconds']:.1f}",
+            share(run["accuracy"]),
+            f"{run['seconds']:.1f}",
+        ]
         for run in record["runs"]
     ]
     return table("seed | 90 % right after step | s | right in the end | s", rows)

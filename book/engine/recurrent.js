@@ -69,6 +69,7 @@ class AdditiveAttention {
     this.query_map = new Linear(scope.in("query_map"), d_query, d_scorer, { bias: false });
     this.key_map = new Linear(scope.in("key_map"), d_key, d_scorer);
     this.score = new Linear(scope.in("score"), d_scorer, 1, { bias: false });
+    this.weights = null; // after a pass without gradients
     scope.lists.attention.push({ name: scope.name.slice(0, -1), layer: this });
   }
 

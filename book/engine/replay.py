@@ -164,7 +164,7 @@ class Replay:
                 shape, data = given[name]
                 parameter.copy_(torch.as_tensor(data, dtype=parameter.dtype).reshape(shape))
 
-    def inputs(self, batch: Mapping[str, Any]) -> tuple[Tensor | None, ...]:
+    def inputs(self, batch: Mapping[str, Any]) -> tuple[Any, ...]:
         """A batch of the page as what the model is called with."""
 
         def tokens(name: str) -> Tensor:
@@ -194,6 +194,7 @@ class Replay:
         """Every attention map of a batch, see `lib.attention.attention_maps`."""
         if self.design["kind"] == "recurrent":
             source, lengths, target_in = self.inputs(batch)
+            assert isinstance(self.model, Seq2Seq)
             _, weights, _ = self.model.decoder(target_in, self.model.start(source, lengths))
             return {} if weights is None else {"decoder.attention": weights.unsqueeze(1)}
         return attention_maps(self.model, *self.inputs(batch))

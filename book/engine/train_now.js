@@ -224,7 +224,7 @@ function build(w) {
     if (about.dataset.of === now) return;
     about.dataset.of = now;
     if (!ended) {
-      about.textContent = "Each row of the map is a word. It shows how much of each digit the model "
+      about.textContent = "Each row of the attention map is a word. It shows how much of each digit the model "
         + "reads to write that word: the stronger the colour, the more.";
       return;
     }

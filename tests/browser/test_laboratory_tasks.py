@@ -309,7 +309,9 @@ def test_the_least_loss_is_the_grammars_own(page):
 
 def test_numbers_in_words(page):
     numbers = [*range(1101), *range(1900, 2125), *range(99_990, 100_130), 999_999, 120_000, 700_001]
-    got = page.run("return numbers.map((n) => $number_words.inWords(n).join(' '));", numbers=numbers)
+    got = page.run(
+        "return numbers.map((n) => $number_words.inWords(n).join(' '));", numbers=numbers
+    )
     assert got == [num2words(n).replace("-", " ").replace(",", "") for n in numbers]
 
 

@@ -73,9 +73,7 @@ def test_one_press_trains_a_transformer(page):
 
 
 def test_on_a_telephone_the_panel_is_one_screen_after_the_press(browser):
-    page = browser.new_page(
-        viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
-    )
+    page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     landing(page, 390, 844)
     trained(page, page.get_by_role("button", name="Train", exact=True).tap)
     page.wait_for_function(

@@ -188,7 +188,9 @@ def test_margin_notes_are_few_and_short(name):
 
 # --- laboratories -------------------------------------------------------------------------------
 
-LISTED = re.compile(r"^- \[([^]]+)\]\(([\w.]+)(?:#([\w-]+))?\), (.+?)\\\n {2}(\S.*(?:\n {2}.*)*)", re.M)
+LISTED = re.compile(
+    r"^- \[([^]]+)\]\(([\w.]+)(?:#([\w-]+))?\), (.+?)\\\n {2}(\S.*(?:\n {2}.*)*)", re.M
+)
 ON_THE_FIRST_PAGE = "train_now"
 
 
