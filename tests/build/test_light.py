@@ -11,7 +11,8 @@ OPTIONS = "const DOCUMENTATION_OPTIONS = {};\n"
 HEAD = """<head>
 <link rel="stylesheet" href="_static/sphinx-design.min.css?v=1" />
 <link rel="stylesheet" href="_static/book.css?v=2" />
-<link rel="stylesheet" href="_static/mystnb.11b39860a7a0.css" />
+<link rel="stylesheet"
+ href="_static/mystnb.11b39860a7a0cbfd473a3ad8a317855267ff0bd372690045ca344a6b62be495e.css" />
 <link rel="stylesheet" href="_static/togglebutton.css?v=1" />
 <script src="_static/documentation_options.js?v=3"></script>
 <script src="_static/togglebutton.js?v=6"></script>
