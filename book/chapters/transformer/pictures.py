@@ -6,7 +6,7 @@ They follow one sentence through the book's trained translator; the tests comput
 from collections.abc import Sequence
 from functools import partial
 
-from chapters.transformer.schematics import SOURCE, TARGET, sublayers
+from chapters.transformer.schematics import SOURCE, TARGET, add_and_norm, sublayers
 from drawing.schematic import Part, Point, Schematic
 
 READ = (*SOURCE, "<eos>")
@@ -250,15 +250,9 @@ def side(
     for n, name in enumerate(names):
         y = top + step * n
         box = s.layer(name, at=(across(116), y + 38), width=128, height=40, name=f"{kind} {name}")
-        total = s.sum(at=(stream, y + 72), kind=kind)
-        norm = s.norm(at=(stream, y + 98), width=46)
-        s.stream(low, total, kind=kind, head=False)
-        s.arrow((stream, y + 6), box, path="hv")
-        s.arrow(box, total, path="vh")
-        s.stream(total, norm, kind=kind, head=False)
+        low = add_and_norm(s, box, low, stream=stream, ys=(y + 6, y + 72, y + 98), kind=kind)
         boxes.append(box)
-        inside += [box, norm]
-        low = norm
+        inside += [box, low]
     s.group([*inside, Part("", stream, top, 0, 0)], pad=3)
     return boxes, inside[-1].bottom
 
