@@ -77,9 +77,12 @@ export function noticed(texts) {
   const all = sum(({ right }) => wordsOf(right).filter(isWord).length);
   const [whole, other] = [sum((one) => kept(one.whole, one.right)),
     sum((one) => kept(one.other, one.right))];
-  const lines = [`The right English has ${all} words. The whole model gets ${whole} of them in order, `
-    + `the other model ${other}. (Words such as "a" and "in" count too, so even nonsense gets a few.)`];
   const one = texts.length === 1;
+  // For a single sentence the count would mislead: a good translation in other words gets a worse one
+  const lines = [one
+    ? "Marked is what differs from the one right translation that we have. Other words can be right too."
+    : `The right English has ${all} words. The whole model gets ${whole} of them in order, the other `
+      + `model ${other}. (Words such as "a" and "in" count too, so even nonsense gets a few.)`];
   const where = (n) => (one ? "" : `In ${counted(n)} of these sentences `);
   const add = (n, text) => lines.push(one ? `I${text.slice(1)}` : where(n) + text);
   const alike = sum(({ whole: a, other: b }) => Number(a === b));

@@ -62,6 +62,9 @@ def test_the_weights_are_those_of_the_translator(traced):
     heads = torch.tensor(traced["maps"]["encoder.layers.0.self_attention"])
     assert shown(heads[1]) == [[*row] for row in ONE_HEAD]
     assert shown(heads[:, READ.index("colombian")]) == [[*row] for row in FOUR_HEADS]
+    second = torch.tensor(traced["maps"]["encoder.layers.1.self_attention"])
+    share = second[:, READ.index("pesos"), READ.index("seven")].max().item()
+    assert f"*pesos* takes {share:.2f} from *seven* in one of its heads" in PAGE
     cross = torch.tensor(traced["maps"]["decoder.layers.1.cross_attention"]).mean(dim=0)
     assert shown(cross[: len(SAID)]) == [[*row] for row in ACROSS]
 
