@@ -412,6 +412,16 @@ def train_now(record: dict[str, Any]) -> str:
     return table("seed | 90 % right after step | s | right in the end | s", rows)
 
 
+@from_record
+def first_page(record: dict[str, Any]) -> str:
+    rows = []
+    for name, one in record["screens"].items():
+        sizes = (one["bytes"], *(one["parts"][part] for part in ("page", "book", "theme", "fonts")))
+        seconds = (one["ms"]["first_paint"] / 1000, one["ms"]["trainer"] / 1000)
+        rows.append([name, *(f"{n / 1000:.0f}" for n in sizes), *(f"{s:.1f}" for s in seconds)])
+    return table("screen | kB | page | book | theme | fonts | first paint, s | trainer, s", rows)
+
+
 def letters_by_position() -> str:
     """The laboratory of "longer": next letters right in each stretch, mean over the seeds."""
     settings = [row for row in read_results("laboratories")["settings"] if row["task"] == "longer"]
