@@ -10,14 +10,17 @@ CELL = 13
 FROM_X, TO_PRODUCT, GAP = 82, 78, 20  # from a projection to its matrix, from there on, and below
 
 
-def projected(s: Schematic, letter: str, kind: str, x: Part, *, y: int, columns: int) -> Part:
+def projected(
+    s: Schematic, letter: str, kind: str, x: Part, *, y: int, columns: int, d: str = ""
+) -> Part:
     """Draw Q, K or V, with the matrix W that makes its rows of those of x, W in height y.
 
     Args: kind, "query", "key" or "value", which gives the column; x, a matrix drawn in cells of
-        `CELL`, with its shape. The result has as many rows as x, of `columns` cells.
+        `CELL`, with its shape. The result has as many rows as x, of `columns` cells. d, its last
+        axis: d_v for values and d_k for the others unless given.
     """
     axis, d_in = x.shape
-    d = "d_v" if kind == "value" else "d_k"
+    d = d or ("d_v" if kind == "value" else "d_k")
     w = s.layer(f"$W^{letter}$", at=(MIDDLE[kind], y), kind=kind, width=56, shape=(d_in, d))
     made = s.matrix(
         f"${letter}$",

@@ -6,11 +6,13 @@ They follow one sentence through the book's trained translator; the tests comput
 from collections.abc import Sequence
 from functools import partial
 
-from chapters.transformer.schematics import SOURCE, TARGET, add_and_norm, sublayers
+from chapters.transformer.schematics import SOURCE, TARGET
+from drawing.attention import CELL, attend, projected
 from drawing.schematic import Part, Point, Schematic
 
 READ = (*SOURCE, "<eos>")
 SAID = TARGET[1:-1]  # the French words, without the marks at both ends
+ASKING = TARGET[:-2]  # before each of them is written, the word before it asks
 
 # The second head of the encoder's first layer: how much each word takes from each.
 ONE_HEAD = (
@@ -39,7 +41,7 @@ ACROSS = (
 )
 HALF = 0.5  # a look is drawn if it takes more than half of the weight
 PAIRS = (0, 4, 8)  # the pairs of sine and cosine that are drawn, of the 32 of 64 numbers
-D_MODEL = 64
+D_MODEL, D_HEAD = 64, 16
 FRENCH = 156  # words that the translator can say, its marks among them
 
 
@@ -163,25 +165,78 @@ def four_heads() -> Schematic:
     return s
 
 
+def one_head_in_tables() -> Schematic:
+    """The same head for all words at once: tables, and the shape of each."""
+    s = Schematic(
+        400,
+        720,
+        alt="The vectors of ninety, seven, colombian, pesos and the end mark are the rows of one "
+        "table X of 5 times 64 numbers. Three matrices of 64 times 16 make queries Q, keys K and "
+        "values V of it, each of 5 times 16. Q times K transposed, over the root of 16, gives 5 "
+        "times 5 scores; softmax of each row makes weights; the weights times V are 5 times 16 "
+        "numbers again, a row for each word.",
+    )
+    rows, d_model, d_head = str(len(READ)), str(D_MODEL), str(D_HEAD)
+    columns = (40, 116, 206, 288, 354)
+    tokens = [
+        s.token(word, at=(x, 20), kind="source") for word, x in zip(READ, columns, strict=True)
+    ]
+    x = s.matrix(
+        "$X$",
+        at=(203, 99),
+        kind="source",
+        rows=len(READ),
+        columns=8,
+        cell=CELL,
+        side="left",
+        shape=(rows, d_model),
+        shape_side="right",
+    )
+    for token in tokens:
+        s.arrow(token, x, path="vhv")
+    q, k, v = (
+        projected(s, letter, kind, x, y=188, columns=4, d=d_head)
+        for letter, kind in (("Q", "query"), ("K", "key"), ("V", "value"))
+    )
+    attend(s, q, k, v, shade=[[*row] for row in ONE_HEAD])
+    return s
+
+
+def read_and_add(
+    s: Schematic, box: Part, low: Part | Point, *, stream: int, y: int, added: int, kind: str
+) -> Part:
+    """Draw how a step reads the norm of a word's path, and adds to it what it finds: pre-norm.
+
+    Args: low, where the path comes from; stream, its middle across; y, where a copy leaves it;
+        added, the middle of the sum.
+    Returns: the sum.
+    """
+    norm = s.norm(at=(box.x, y + 24), width=46)
+    total = s.sum(at=(stream, added), kind=kind)
+    s.stream(low, total, kind=kind, head=False)
+    s.arrow((stream, y), norm, path="hv")
+    s.arrow(norm, box)
+    s.arrow(box, total, path="vh")
+    return total
+
+
 def added_not_replaced() -> Schematic:
     """One word's way through an encoder layer, and the network of the second step, magnified."""
     s = Schematic(
         400,
         356,
-        alt="On the left the path of one word runs down. Self-attention reads a copy of it, its "
-        "result is added to it, and a norm follows; then a feed-forward network in the same way. "
+        alt="On the left the path of one word runs down. Self-attention reads the norm of a copy "
+        "of it, and its result is added to the path; then a feed-forward network in the same way. "
         "On the right the network is magnified: 64 numbers, the matrix W_1, 128 numbers of which "
         "the negative ones become 0, the matrix W_2, 64 numbers.",
     )
     s.text("one word's path", at=(6, 14), align="start", strong=True)
-    _, network = sublayers(
-        s,
-        ("self-attention", "feed-forward\nnetwork"),
-        stream=27,
-        box=116,
-        y=28,
-        kind="source",
-    )
+    stream = 27
+    low: Part | Point = (stream, 28)
+    for name, y in (("self-attention", 34), ("feed-forward\nnetwork", 182)):
+        network = s.layer(name, at=(116, y + 75), width=128)
+        low = read_and_add(s, network, low, stream=stream, y=y, added=y + 118, kind="source")
+    s.stream(low, (stream, 332), kind="source")
     s.text("one encoder layer", at=(6, 344), align="start", size=13)
     x = 306
     s.text("the network inside", at=(x, 14), strong=True)
@@ -205,26 +260,30 @@ def across() -> Schematic:
     """Cross-attention: where the decoder looks before it writes each French word."""
     s = Schematic(
         400,
-        232,
-        alt="Above the English words ninety, seven, colombian, pesos and the end mark, below the "
-        "French words that the model writes. A line leads from each French word to the English one "
-        "at which the decoder looks before it writes it: quatre to ninety 0.80, dix to seven 0.59, "
-        "sept to seven 0.65, pesos to pesos 0.95, colombiens to colombian 0.86. The last two lines "
-        "cross. Before vingt no English word has more than half of the weight.",
+        282,
+        alt="Above the English words ninety, seven, colombian, pesos and the end mark. In the "
+        "middle the French words that ask, from the begin mark to pesos; below each of them the "
+        "word that is written then, from quatre to colombiens. A line leads from each asking word "
+        "to the English one at which it looks: <bos> to ninety 0.80, vingt to seven 0.59, dix to "
+        "seven 0.65, sept to pesos 0.95, pesos to colombian 0.86. The last two lines cross. For "
+        "quatre no English word has more than half of the weight.",
     )
     columns: tuple[Point, ...] = ((46, 48), (128, 48), (218, 48), (298, 48), (364, 48))
-    places = (40, 104, 158, 210, 266, 346)
+    places = (33, 98, 158, 211, 268, 349)
     above = [
         s.token(word, at=at, kind="source", name=f"English {word}")
         for word, at in zip(READ, columns, strict=True)
     ]
-    below = [
-        s.token(word, at=(x, 170), kind="target", name=f"French {word}")
-        for word, x in zip(SAID, places, strict=True)
+    asking = [
+        s.token(word, at=(x, 150), kind="target", name=f"asks: {word}")
+        for word, x in zip(ASKING, places, strict=True)
     ]
     s.text("the encoder has read", at=(4, 16), align="start", size=14)
-    looks(s, above, below, ACROSS, kind="target")
-    s.text("the decoder writes, looking there", at=(4, 220), align="start", size=14)
+    looks(s, above, asking, ACROSS, kind="target")
+    s.text("who asks, and with which weight", at=(4, 200), align="start", size=14)
+    for word, x in zip(SAID, places, strict=True):
+        s.token(word, at=(x, 236), kind="target", name=f"written: {word}")
+    s.text("what is written next", at=(4, 272), align="start", size=14)
     return s
 
 
@@ -239,43 +298,46 @@ def side(
     def across(x: int) -> int:
         return x if is_left else 400 - x
 
-    stream, top, step = across(27), 150, 116
+    stream, top, step = across(27), 134, 134
     start = s.layer(
-        "embedding\n+ positions", at=(across(88), 98), width=156, name=f"{kind} embedding"
+        "embedding", at=(across(88), 90), width=156, height=34, name=f"{kind} embedding"
     )
     s.arrow((start.x, 60), start, kind=kind)
-    s.text("2 layers", at=(across(182), 136), kind="soft", align="end" if is_left else "start")
+    s.text("2 layers", at=(across(182), 120), kind="soft", align="end" if is_left else "start")
     low: Part | Point = (stream, start.bottom[1])
     boxes, inside = [], []
     for n, name in enumerate(names):
         y = top + step * n
-        box = s.layer(name, at=(across(116), y + 38), width=128, height=40, name=f"{kind} {name}")
-        low = add_and_norm(s, box, low, stream=stream, ys=(y + 6, y + 72, y + 98), kind=kind)
+        box = s.layer(name, at=(across(116), y + 74), width=128, height=40, name=f"{kind} {name}")
+        low = read_and_add(s, box, low, stream=stream, y=y + 6, added=y + 110, kind=kind)
         boxes.append(box)
         inside += [box, low]
     s.group([*inside, Part("", stream, top, 0, 0)], pad=3)
-    return boxes, inside[-1].bottom
+    last = s.norm(at=(stream, inside[-1].bottom[1] + 32), width=46)
+    s.stream(low, last, kind=kind, head=False)
+    return boxes, last.bottom
 
 
 def stacked() -> Schematic:
     """All of it, from the words to the next one: the layers with their sums and norms."""
     s = Schematic(
         400,
-        622,
+        700,
         alt="On the left the encoder, on the right the decoder, both from top to bottom. The words "
-        "become vectors, 5 words of 64 numbers each, and their positions are added. Two encoder "
-        "layers follow, each with self-attention and a feed-forward network. They give the "
+        "become vectors, 5 words of 64 numbers each. Two encoder layers follow, each with "
+        "self-attention, where the places come in, and a feed-forward network. They give the "
         "memory, 5 times 64 numbers. Each of two decoder layers has masked self-attention, then "
-        "cross-attention, which an arrow from the memory enters, then a feed-forward network. What "
-        "each of them finds is added to the path of the word, and a norm follows. At the end the "
-        f"projection gives each position {FRENCH} scores. The best of the last row is pesos.",
+        "cross-attention, which an arrow from the memory enters, then a feed-forward network. Each "
+        "of them reads the norm of the word's path, and what it finds is added to it. A last norm "
+        f"follows on each side. At the end the projection gives each position {FRENCH} scores. The "
+        "best of the last row is pesos.",
     )
     s.text("encoder", at=(88, 12), kind="source", strong=True)
     s.text("decoder", at=(312, 12), kind="target", strong=True)
     s.text("ninety seven\ncolombian pesos <eos>", at=(88, 41), kind="source", size=13)
     s.text("<bos> quatre\nvingt dix sept", at=(312, 41), kind="target", size=13)
-    _, (x, y) = side(s, "source", ("self-attention", "feed-forward"), is_left=True)
-    names = ("self-attention,\ncausal mask", "cross-attention", "feed-forward")
+    _, (x, y) = side(s, "source", ("self-attention\n(and places)", "feed-forward"), is_left=True)
+    names = ("self-attention\n(places, mask)", "cross-attention", "feed-forward")
     (_, cross, _), (stream, end) = side(s, "target", names, is_left=False)
     memory = s.matrix(at=(x + 20, y + 64), rows=5, columns=6, kind="source", cell=12)
     s.stream((x, y), (x, memory.top[1] - 2), kind="source")

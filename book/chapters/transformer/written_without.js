@@ -80,7 +80,7 @@ export function noticed(texts) {
   const one = texts.length === 1;
   // For a single sentence the count would mislead: a good translation in other words gets a worse one
   const lines = [one
-    ? "Marked is what differs from the one right translation that we have. Other words can be right too."
+    ? "What differs from the one right translation that we have is marked. Other words can be right too."
     : `The right English has ${all} words. The whole model gets ${whole} of them in order, the other `
       + `model ${other}. (Words such as "a" and "in" count too, so even nonsense gets a few.)`];
   const where = (n) => (one ? "" : `In ${counted(n)} of these sentences `);

@@ -12,6 +12,8 @@ from build.directives.schematics import drawn
 from chapters.transformer.parts import TransformerWithout
 from chapters.transformer.pictures import (
     ACROSS,
+    ASKING,
+    D_HEAD,
     D_MODEL,
     FOUR_HEADS,
     FRENCH,
@@ -24,6 +26,7 @@ from chapters.transformer.pictures import (
     added_not_replaced,
     every_word_asks,
     four_heads,
+    one_head_in_tables,
     stacked,
     strongest,
     turn,
@@ -72,7 +75,8 @@ def test_the_weights_are_those_of_the_translator(traced):
 def test_the_sizes_on_the_page_are_those_of_the_translator(model):
     config = model[0].config
     assert config.d_model == D_MODEL == 64
-    assert (config.n_layers, config.n_heads, config.d_model // config.n_heads) == (2, 4, 16)
+    assert (config.n_layers, config.n_heads, config.d_model // config.n_heads) == (2, 4, D_HEAD)
+    assert (config.positions, config.norm) == ("rotary", "pre")
     assert config.d_ff == 128 == 2 * config.d_model
     assert "128 numbers" in added_not_replaced().alt
     assert len(translation_pairs()[0]) == 20_000
@@ -85,6 +89,8 @@ def test_the_hands_are_the_sinusoids_of_the_library():
             sine, cosine = table[position, 2 * pair : 2 * pair + 2].tolist()
             assert math.sin(turn(position, pair)) == pytest.approx(sine, abs=1e-5)
             assert math.cos(turn(position, pair)) == pytest.approx(cosine, abs=1e-5)
+    assert math.tau * 10_000 ** (1 - 2 / D_MODEL) > 20_000  # words, for a round of the slowest
+    assert "tens of thousands of words for one round" in PAGE
     alt = words_and_places().alt
     for pair in PAIRS:
         assert f"{math.degrees(turn(1, pair)):.0f}" in alt
@@ -92,7 +98,7 @@ def test_the_hands_are_the_sinusoids_of_the_library():
 
 @pytest.mark.parametrize(
     ("draw", "weights", "above", "below"),
-    [(every_word_asks, ONE_HEAD, READ, READ), (across, ACROSS, READ, SAID)],
+    [(every_word_asks, ONE_HEAD, READ, READ), (across, ACROSS, READ, ASKING)],
 )
 def test_a_line_leads_to_each_word_with_more_than_half_of_the_weight(draw, weights, above, below):
     svg, alt = draw().svg(), draw().alt
@@ -165,7 +171,7 @@ def test_the_whole_machine_has_the_shapes_of_the_translator(model):
     svg = stacked().svg()
     assert translator.config.n_layers == 2
     assert svg.count(">2 layers<") == 2
-    assert svg.count(">norm<") == 5
+    assert svg.count(">norm<") == 2 + 3 + 2  # one before each step, and the last of each side
     assert f"of the {FRENCH} words" in PAGE
 
 
@@ -189,8 +195,32 @@ def test_every_weight_of_the_four_heads_is_shown():
         assert svg.count(f">{weight:.2f}<") == times
 
 
-def test_the_page_shows_ten_pictures():
-    names = [line.split()[1] for line in PAGE.splitlines() if line.startswith("```{schematic}")]
-    headings = [line for line in PAGE.splitlines() if line.startswith("## ")]
-    assert [line.split()[1] for line in headings[:10]] == [f"{n}." for n in range(1, 11)]
-    assert len({drawn(name)[0].alt for name in names}) == len(names) == 10
+def test_the_tables_of_one_head_are_of_the_translators_sizes(model):
+    attention = model[0].encoder.layers[0].self_attention.sublayer
+    projection = (attention.w_q.in_features, attention.w_q.out_features // attention.n_heads)
+    words = len(READ)
+    sizes = {"X": (words, D_MODEL), "scores": (words, words), "weights": (words, words)}
+    sizes |= {f"W^{letter}": projection for letter in "QKV"}
+    sizes |= dict.fromkeys([*"QKV", "output"], (words, projection[1]))
+    shapes = one_head_in_tables().shapes
+    assert {name: tuple(map(int, shape)) for name, shape in shapes.items()} == sizes
+
+
+def test_what_follows_vingt_depends_on_seven_as_the_page_says():
+    follow = {}
+    for pair in translation_pairs()[0]:
+        after = list(pair.target)
+        if after[:2] == ["quatre", "vingt"] and pair.source[0] == "ninety":
+            follow.setdefault(pair.source[1], set()).add(after[2])
+    assert follow["two"] == {"douze"}
+    assert follow["seven"] == {"dix"}
+
+
+def test_each_of_the_ten_headings_has_a_picture():
+    headed = PAGE.split("\n## ")[1:11]
+    assert [text.split(".")[0] for text in headed] == [str(n) for n in range(1, 11)]
+    for text in headed:
+        names = [line.split()[1] for line in text.splitlines() if line.startswith("```{schematic}")]
+        assert names
+        for name in names:
+            assert drawn(name)[0].alt
