@@ -83,7 +83,7 @@ export function noticed(texts) {
     ? "What differs from the one right translation that we have is marked. Other words can be right too."
     : `The right English has ${all} words. The whole model gets ${whole} of them in order, the other `
       + `model ${other}. (Words such as "a" and "in" count too, so even nonsense gets a few.)`];
-  const where = (n) => (one ? "" : `In ${counted(n)} of these sentences `);
+  const where = (n) => (one ? "" : `In ${n === texts.length ? "all" : counted(n)} of these sentences `);
   const add = (n, text) => lines.push(one ? `I${text.slice(1)}` : where(n) + text);
   const alike = sum(({ whole: a, other: b }) => Number(a === b));
   if (alike) add(alike, one ? "it writes the same as the whole model." : "both write the same.");
