@@ -1,4 +1,4 @@
-"""Folders of LLaMA and Mixtral: what is refused, what is written, and where each number goes."""
+"""Folders of LLaMA's family: what is refused, what is written, and where each number goes."""
 
 import json
 from dataclasses import replace
@@ -9,24 +9,44 @@ from safetensors.torch import load_file, save_file
 
 from chapters.modern_block.decoder import ModernDecoder, paper_2017, today
 from chapters.modern_block.llama import (
+    DESIGNS,
     halves_to_pairs,
     llama_names,
     load_llama,
     pairs_to_halves,
     save_llama,
 )
+from chapters.modern_block.rotation import Scaling, ScaledRotary
 from lib.positions import Rotary
 from tests.helpers import assert_close, normal, unchecked
 
 SMALL = {"d_model": 24, "n_layers": 2, "n_heads": 6, "d_ff": 37}
 LLAMA = today(29, **SMALL, n_kv_heads=2, head_dim=10, rope_base=5e5, norm_eps=1e-6, max_length=61)
 MIXTRAL = replace(LLAMA, n_experts=3, n_active=2, window=5, tied=True)
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0,
+          "high_freq_factor": 4.0, "original_max_position_embeddings": 31}  # fmt: skip
+QWEN3 = replace(LLAMA, qk_norm=True, window=5, full_every=2, n_layers=3, n_heads=5, n_kv_heads=1)
+KINDS = {
+    "llama": LLAMA,
+    "llama, slowed": replace(LLAMA, rope_scaling=Scaling(4.0)),
+    "llama, slowed in part": replace(LLAMA, rope_scaling=Scaling(8.0, 1.0, 4.0, 31)),
+    "mistral": replace(LLAMA, window=5),
+    "mistral, 7 heads": replace(LLAMA, n_heads=7, n_kv_heads=7),
+    "mixtral": MIXTRAL,
+    "qwen2": replace(LLAMA, qkv_bias=True),
+    "qwen3": QWEN3,
+}
 BOTH = pytest.mark.parametrize("config", [LLAMA, MIXTRAL], ids=["llama", "mixtral"])
+EVERY_KIND = pytest.mark.parametrize("config", KINDS.values(), ids=KINDS)
 
 
 def made(config, dtype=torch.float32):
     torch.manual_seed(0)
-    return ModernDecoder(config).to(dtype).eval()
+    model = ModernDecoder(config)
+    for parameter in model.parameters():
+        if parameter.dim() == 1:  # gains of 1 and biases of 0 would hide an order
+            parameter.data += torch.randn_like(parameter) / 5
+    return model.to(dtype).eval()
 
 
 def change(folder, settings=None, weights=lambda w: w):
@@ -36,7 +56,7 @@ def change(folder, settings=None, weights=lambda w: w):
     save_file(weights(load_file(folder / "model.safetensors")), folder / "model.safetensors")
 
 
-@BOTH
+@EVERY_KIND
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_written_and_read_it_is_the_same_model(config, tied, dtype, tmp_path):
@@ -48,9 +68,8 @@ def test_written_and_read_it_is_the_same_model(config, tied, dtype, tmp_path):
     ]
     again = load_llama(tmp_path / "a" / "model", dtype=dtype)
     assert not again.training
-    assert replace(again.config, n_kv_heads=None, head_dim=None) == replace(
-        model.config, n_kv_heads=None, head_dim=None
-    )
+    sizes = {"n_kv_heads": config.kv_heads, "head_dim": config.d_k}
+    assert again.config == replace(model.config, **sizes)
     before, after = model.state_dict(), again.state_dict()
     assert list(before) == list(after)
     assert all(torch.equal(before[name], after[name]) for name in before)
@@ -60,7 +79,7 @@ def test_written_and_read_it_is_the_same_model(config, tied, dtype, tmp_path):
         assert (tmp_path / "a/model" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-@BOTH
+@EVERY_KIND
 def test_names_cover_each_parameter_once(config):
     for tied in (True, False):
         names = llama_names(replace(config, tied=tied))
@@ -94,6 +113,61 @@ def test_turned_halves_are_turned_pairs():
     assert_close(rotary.double().rotate(moved(x)), moved(halves), 1e-12)
 
 
+@pytest.mark.parametrize(("name", "config"), KINDS.items())
+def test_the_first_design_that_can_hold_a_model_is_written(name, config, tmp_path):
+    save_llama(made(config), tmp_path)
+    said = json.loads((tmp_path / "config.json").read_text())
+    assert said["model_type"] == name.split(",")[0]
+    assert said["architectures"] == [DESIGNS[said["model_type"]].architecture]
+
+
+@pytest.mark.parametrize(
+    ("scaling", "wanted"),
+    [
+        (Scaling(4.0), [0.25, 0.025, 0.0025]),
+        # Turns in 100 positions: 15.9 and 1.59 and 0.159; between 1 and 4, 1.59 keeps 0.197 of w.
+        (Scaling(4.0, 1.0, 4.0, 100), [1.0, 0.1 * (0.19718 + 0.80282 / 4), 0.0025]),
+    ],
+)
+def test_slowed_rotations_by_hand(scaling, wanted):
+    rotary = ScaledRotary(6, scaling, base=1e3, max_length=4).double()  # w = 1, 0.1, 0.01
+    assert_close(turned_by(rotary), torch.tensor(wanted, dtype=torch.float64), 1e-5)
+    assert_close(ScaledRotary(6, Scaling(1.0), base=1e3).table, Rotary(6, base=1e3).table, 1e-7)
+
+
+def turned_by(rotary):
+    """By how much it turns each pair in one position."""
+    x = rotary.rotate(torch.tensor([[1.0, 0.0] * 3] * 2, dtype=torch.float64))[1]
+    return torch.atan2(x[1::2], x[::2])
+
+
+def test_a_stored_order_of_layers_with_and_without_a_window(tmp_path):
+    model = made(QWEN3)
+    full, sliding = "full_attention", "sliding_attention"
+    for settings, windows in (
+        ({}, (5, None, 5)),
+        ({"layer_types": [full] * 3}, (None,) * 3),
+        ({"layer_types": [sliding] * 3}, (5,) * 3),
+        ({"layer_types": [sliding, sliding, full]}, (5, 5, None)),
+        ({"use_sliding_window": False}, (None,) * 3),
+        ({"layer_types": None, "max_window_layers": 0}, (5,) * 3),
+        ({"layer_types": "nothing"}, (None,) * 3),  # 28 layers without one, from the first
+    ):
+        save_llama(model, tmp_path)
+        change(tmp_path, settings)
+        assert load_llama(tmp_path).config.windows == windows
+    for settings in (
+        {"layer_types": [full, sliding, sliding]},
+        {"layer_types": None, "max_window_layers": 1},
+        {"layer_types": [sliding]},
+        {"layer_types": "sliding"},
+    ):
+        save_llama(model, tmp_path)
+        change(tmp_path, settings)
+        with pytest.raises(ValueError, match="expected layer_types with full_attention in every"):
+            load_llama(tmp_path)
+
+
 def test_what_older_and_newer_configs_say_otherwise(tmp_path):
     model = made(LLAMA)
     save_llama(model, tmp_path)
@@ -120,8 +194,8 @@ def test_what_a_config_leaves_out_is_what_transformers_takes(tmp_path):
     plain = replace(LLAMA, n_kv_heads=6, head_dim=4)
     save_llama(made(plain), tmp_path)
     change(tmp_path, dict.fromkeys(left_out, "nothing"))
-    wanted = replace(plain, rope_base=1e4, norm_eps=1e-6, max_length=2048, head_dim=None)
-    assert load_llama(tmp_path).config == wanted
+    wanted = replace(plain, rope_base=1e4, norm_eps=1e-6, max_length=2048)
+    assert load_llama(tmp_path).config == replace(wanted, n_kv_heads=None, head_dim=None)
     left_out = (*left_out, "sliding_window", "num_local_experts", "num_experts_per_tok")
     plain = replace(
         MIXTRAL, tied=False, n_heads=8, n_kv_heads=8, head_dim=4, n_experts=8, d_model=32
@@ -137,8 +211,7 @@ def test_what_a_config_leaves_out_is_what_transformers_takes(tmp_path):
 @pytest.mark.parametrize(
     ("config", "settings", "message"),
     [
-        (LLAMA, {"model_type": "mistral"}, "model_type out of llama, mixtral, got 'mistral'"),
-        (LLAMA, {"model_type": "nothing"}, "model_type out of llama, mixtral, got None"),
+        (LLAMA, {"model_type": "nothing"}, "model_type out of llama, mistral, .*, got None"),
         (LLAMA, {"model_type": ["llama"]}, r"model_type out of .* got \['llama'\]"),
         (LLAMA, {"model_type": "mixtral"}, "architectures .*Mixtral.* got .*LlamaForCausalLM"),
         (LLAMA, {"architectures": ["LlamaModel"]}, r"architectures .* got \['LlamaModel'\]"),
@@ -146,9 +219,12 @@ def test_what_a_config_leaves_out_is_what_transformers_takes(tmp_path):
         (LLAMA, {"attention_bias": True}, "attention_bias False, got True"),
         (LLAMA, {"mlp_bias": True}, "mlp_bias False, got True"),
         (LLAMA, {"attention_dropout": 0.1}, "attention_dropout 0.0, got 0.1"),
-        (LLAMA, {"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling None, got {"),
-        (LLAMA, {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "default.* 'llama3'"),
-        (LLAMA, {"rope_parameters": {"partial_rotary_factor": 0.5}}, "rope_theta alone, got {'pa"),
+        (LLAMA, {"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling to say the same"),
+        (LLAMA, {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "low_freq.* got None"),
+        (LLAMA, {"rope_parameters": {"rope_type": "linear"}}, "expected factor as one .* got None"),
+        (LLAMA, {"rope_parameters": LLAMA3 | {"factor": "8"}}, "factor as one number .* got '8'"),
+        (LLAMA, {"rope_parameters": LLAMA3 | {"low_freq_factor": 4.0}}, "below high_freq_factor"),
+        (LLAMA, {"rope_parameters": {"partial_rotary_factor": 0.5}}, "but its own, got {'pa"),
         (LLAMA, {"rope_parameters": "default"}, "of rope_type .* got 'default'"),
         (LLAMA, {"rope_theta": 7.0}, "one number above 0, got 500000.0 and 7.0"),
         (LLAMA, {"rope_theta": [1], "rope_parameters": None}, r"above 0, got \[1\]"),
@@ -158,7 +234,7 @@ def test_what_a_config_leaves_out_is_what_transformers_takes(tmp_path):
         (LLAMA, {"num_hidden_layers": 10**9}, "expected 1,000,000,000 layers and experts, got 21"),
         (MIXTRAL, {"num_local_experts": 10**9}, "layers and experts, got "),
         (LLAMA, {"intermediate_size": 10**30}, "expected smaller sizes, got"),
-        (LLAMA, {"quantization_config": {"bits": 4}}, "quantization_config None, got {'bits': 4}"),
+        (LLAMA, {"quantization_config": {"bits": 4}}, "quantization_config of {'bits': 4}"),
         (LLAMA, {"sliding_window": 5}, "sliding_window None, got 5"),
         (LLAMA, {"head_dim": 5}, "an even d_k for rotary positions, got 5"),
         (LLAMA, {"head_dim": "10"}, "head_dim as a whole number above 0, got '10'"),
@@ -233,8 +309,10 @@ def test_a_tensor_missing_left_over_or_of_another_shape(config, tmp_path):
         (replace(LLAMA, positions="none"), "positions='rotary', got 'none'"),
         (replace(LLAMA, bias=True), "bias=False, got True"),
         (replace(LLAMA, scaled_embedding=True), "scaled_embedding=False, got True"),
-        (replace(LLAMA, window=5), "without a window, got window=5"),
-        (replace(LLAMA, n_heads=7, n_kv_heads=7), "d_model=24 and n_heads=7"),
+        (replace(LLAMA, window=5, full_every=2), "none of .* and a window in mixed"),
+        (replace(MIXTRAL, full_every=2), "got experts and a window in mixed"),
+        (replace(MIXTRAL, qk_norm=True), "got experts, qk_norm and a window in every layer"),
+        (replace(LLAMA, qk_norm=True, qkv_bias=True), "got qkv_bias, qk_norm and a window in none"),
     ],
 )
 def test_a_model_that_the_files_cannot_hold_is_refused(config, message, tmp_path):

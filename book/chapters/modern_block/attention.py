@@ -1,0 +1,46 @@
+"""Attention as published models have it: a norm on queries and keys, biases on three projections."""
+
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from lib.attention import MultiHeadAttention
+from lib.layers import RMSNorm
+
+
+class ModernAttention(MultiHeadAttention):
+    """`MultiHeadAttention` whose queries and keys may pass an RMSNorm before they are rotated.
+
+    q = RMSNorm(x W^Q), k = RMSNorm(x W^K), head by head, with one gain of d_k entries for all heads
+    of queries and one for all of keys. So no score is above sqrt(d_k) times the gains.
+
+    Args: qkv_bias, biases for W^Q, W^K and W^V alone, where bias is False; qk_norm_eps, eps of the
+        two norms, None for no norm; the others are those of `MultiHeadAttention`.
+    Source: Dehghani et al. 2023 (there with layer norm); the order and the gains are those of Qwen3.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        d_k: int,
+        bias: bool,
+        qkv_bias: bool = False,
+        qk_norm_eps: float | None = None,
+        **others: Any,
+    ):
+        super().__init__(d_model, n_heads, d_k=d_k, d_v=d_k, bias=bias or qkv_bias, **others)
+        if not bias:
+            self.w_o.bias = None
+        normed = qk_norm_eps is not None
+        self.q_norm = RMSNorm(d_k, eps=qk_norm_eps) if normed else None
+        self.k_norm = RMSNorm(d_k, eps=qk_norm_eps) if normed else None
+
+    def _split_heads(
+        self, projection: nn.Linear, x: Float[Tensor, "batch time width"]
+    ) -> Float[Tensor, "batch heads time d"]:
+        heads = super()._split_heads(projection, x)
+        norm = {self.w_q: self.q_norm, self.w_k: self.k_norm}.get(projection)
+        return heads if norm is None else norm(heads)
