@@ -5,8 +5,11 @@
 Chromium runs the engine, on its kernels in WebAssembly and on the plain ones; torch runs in this
 process, on one thread, the same model from the same parameters on the same batch. They take turns:
 a round is some steps of each, and each ratio is the median over the rounds. "neighbours" is
-chapter 5's model; the translator is the largest of the laboratories. A step is forward, backward
-and Adam. Written to results/engine.json.
+chapter 5's model; the translator is the largest of the Transformers; "one vector" and "attention"
+are the recurrent models of chapters 1 and 2, with the largest state of their laboratory. For the
+first of these two torch runs its own nn.GRU, for the second the book's loop over time, for its
+attention reads each state before the next one is there. A step is forward, backward and Adam.
+Written to results/engine.json.
 """
 
 import base64
@@ -21,16 +24,19 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
 import torch
 from playwright.sync_api import Page, sync_playwright
+from torch import Tensor, nn
 
 from engine.replay import Replay
+from lib.seq2seq import Seq2Seq
 from measure.experiments import command_line
 from measure.records import as_json, replace
 from scripts import chromium
 from tests.browser.fixtures import FLAGS
 from tests.browser.test_engine import BYTES, ENGINE, engine_text
 
-BARS = {"neighbours": 1.0, "translator": 2.0}  # of torch's time
-STEPS = {"neighbours": 20, "translator": 10}  # in a turn
+# Of torch's time
+BARS = {"neighbours": 1.0, "translator": 2.0, "one vector": 1.0, "attention": 1.0}
+STEPS = {"neighbours": 20, "translator": 10, "one vector": 10, "attention": 10}  # in a turn
 OPTIONS = {"steps": 10**6, "lr": 1e-3, "schedule": "constant", "warmup": 0, "clip": 1.0}
 NEIGHBOURS = {
     "kind": "reader",
@@ -56,6 +62,13 @@ TRANSLATOR = {
     "activation": "relu",
     "tied": True,
     "max_length": 32,
+}
+RECURRENT = {
+    "kind": "recurrent",
+    "source_vocab": 13,
+    "target_vocab": 13,
+    "d_embed": 16,
+    "d_hidden": 32,
 }
 MAKE = """async ([name, wasm, design, options, batch]) => {
   const engine = await makeEngine({ wasm: bytesOf(wasm) });
@@ -97,6 +110,73 @@ def translator_batch(draw: random.Random, rows: int = 32, time: int = 12) -> dic
     }
 
 
+def copying_batch(draw: random.Random, rows: int = 32, longest: int = 12) -> dict:
+    """Lists of two digits and more, each with its end, to be copied."""
+    lists = [
+        [draw.randrange(3, 13) for _ in range(draw.randint(2, longest))] for _ in range(rows - 1)
+    ]
+    lists.append([draw.randrange(3, 13) for _ in range(longest)])
+    behind = [longest - len(digits) for digits in lists]
+
+    def padded(begin: list[int], end: list[int], filler: int) -> list[int]:
+        return [
+            token
+            for digits, more in zip(lists, behind, strict=True)
+            for token in begin + digits + end + [filler] * more
+        ]
+
+    return {
+        "source": padded([], [2], 0),
+        "source_lengths": [len(digits) + 1 for digits in lists],
+        "rows": rows,
+        "source_time": longest + 1,
+        "target_time": longest + 1,
+        "target_in": padded([1], [], 0),
+        "target_out": padded([], [2], -1),
+    }
+
+
+class WithTorchsGRU(nn.Module):
+    """A `Seq2Seq` whose two loops are torch's own nn.GRU, with the same parameters."""
+
+    def __init__(self, model: Seq2Seq):
+        super().__init__()
+        encoder, decoder = model.encoder, model.decoder
+        d_embed, d_hidden = encoder.cell.input_map.in_features, encoder.d_hidden
+        self.read = nn.GRU(d_embed, d_hidden, batch_first=True)
+        self.write = nn.GRU(d_embed + d_hidden, d_hidden, batch_first=True)
+        self.source, self.target = encoder.embedding, decoder.embedding
+        self.output = decoder.output
+        both = torch.cat([decoder.cell.input_map.weight, decoder.context_map.weight], dim=1)
+        for gru, cell, into in (
+            (self.read, encoder.cell, encoder.cell.input_map.weight),
+            (self.write, decoder.cell, both),
+        ):
+            gru.weight_ih_l0.data = into.data.clone()
+            gru.bias_ih_l0.data = cell.input_map.bias.data
+            gru.weight_hh_l0.data = cell.hidden_map.weight.data
+            gru.bias_hh_l0.data = cell.hidden_map.bias.data
+
+    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
+        states, _ = self.read(self.source(source))
+        last = states[torch.arange(len(source)), source_lengths - 1]
+        context = last.unsqueeze(1).expand(-1, target_in.shape[1], -1)
+        read = torch.cat([self.target(target_in), context], dim=-1)
+        return self.output(self.write(read, last.unsqueeze(0))[0])
+
+
+def fastest(replay: Replay, batch: dict) -> Replay:
+    """With torch's nn.GRU where that can take the same steps, which is tried."""
+    if type(replay.model) is not Seq2Seq:
+        return replay
+    wanted = replay.learn(batch)
+    replay.model = WithTorchsGRU(replay.model)
+    replay.optimizer = torch.optim.Adam(replay.model.parameters(), lr=replay.lr, fused=True)
+    if abs(replay.learn(batch) - wanted) > 1e-5:
+        raise SystemExit(f"expected a loss of {wanted} with nn.GRU, got {replay.learn(batch)}")
+    return replay
+
+
 def torch_turn(replay: Replay, batch: dict, steps: int) -> float:
     before = time.perf_counter()
     for n in range(steps):
@@ -119,6 +199,7 @@ def measure(page: Page, name: str, design: dict, batch: dict, rounds: int) -> di
             raise SystemExit(f"expected the path {path}, got {made['path']}")
     replay = Replay(design, OPTIONS, made["parameters"])
     tensors = {k: torch.tensor(v) if isinstance(v, list) else v for k, v in batch.items()}
+    replay = fastest(replay, tensors)
     turns = {
         "wasm": lambda: page.evaluate("(n) => turns.wasm(n)", STEPS[name]),
         "torch": lambda: torch_turn(replay, tensors, STEPS[name]),
@@ -146,6 +227,8 @@ def main(arguments: list[str] | None = None) -> None:
     models = {
         "neighbours": (NEIGHBOURS, neighbours_batch(draw)),
         "translator": (TRANSLATOR, translator_batch(draw)),
+        "one vector": (RECURRENT | {"attention": False}, copying_batch(draw)),
+        "attention": (RECURRENT | {"attention": True, "d_scorer": 32}, copying_batch(draw)),
     }
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)

@@ -384,6 +384,34 @@ def take_out(record: dict[str, Any]) -> str:
     return table("without | numbers right | next words right | s | 73691, most often", rows)
 
 
+@from_record
+def copying(record: dict[str, Any]) -> str:
+    """Of lists of up to twelve digits: digits right at some lengths, and lists of all lengths."""
+    rows = []
+    for model, by_state in record["models"].items():
+        for state, by_longest in by_state.items():
+            row = by_longest["12"]
+            digits = [span(row["digits"][n]) for n in ("2", "4", "8", "12")]
+            cells = [*digits, span(row["lists"]["12"]), f"{max(row['seconds']):.1f}"]
+            rows.append([model, state, *cells])
+    return table("model | state | 2 digits | 4 | 8 | 12 | lists of 12 | s", rows)
+
+
+@from_record
+def train_now(record: dict[str, Any]) -> str:
+    rows = [
+        [
+            str(run["seed"]),
+            str(run["enough_step"]),
+            f"{run['enough_seconds']:.1f}",
+            share(run["accuracy"]),
+            f"{run['seconds']:.1f}",
+        ]
+        for run in record["runs"]
+    ]
+    return table("seed | 90 % right after step | s | right in the end | s", rows)
+
+
 def letters_by_position() -> str:
     """The laboratory of "longer": next letters right in each stretch, mean over the seeds."""
     settings = [row for row in read_results("laboratories")["settings"] if row["task"] == "longer"]

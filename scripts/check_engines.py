@@ -36,6 +36,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "book"))
+from engine.text import LABORATORIES as TRAINED  # noqa: E402
 from scripts.hostile import TEXTS, USE, WATCH  # noqa: E402
 
 TRAINING = 60  # seconds that a run of a laboratory may take
@@ -144,23 +146,22 @@ const found = [];
 }})();
 """
 
+PANELS = ", ".join(f"[data-module={name}]" for name in TRAINED)
 # Presses Train in the laboratory %d of the page, or tells why that cannot be.
-TRAIN = """
-const all = document.querySelectorAll("[data-module=laboratory], [data-module=take_out]");
+TRAIN = f"""
+const all = document.querySelectorAll("{PANELS}");
 const frame = all[%d].querySelector(".bw");
 const train = [...frame?.querySelectorAll("button") ?? []]
-  .find(({ textContent }) => textContent === "Train");
+  .find(({{ textContent }}) => textContent === "Train");
 if (!train) return "there is no button Train";
 train.click();
 return "";
 """
-STATUS = """
-const all = document.querySelectorAll("[data-module=laboratory], [data-module=take_out]");
+STATUS = f"""
+const all = document.querySelectorAll("{PANELS}");
 return all[%d].querySelector(".lab-status").textContent;
 """
-LABORATORIES = """
-return document.querySelectorAll("[data-module=laboratory], [data-module=take_out]").length;
-"""
+LABORATORIES = f'return document.querySelectorAll("{PANELS}").length;'
 
 
 def free_port() -> int:

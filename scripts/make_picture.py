@@ -23,15 +23,15 @@ COLOURS = 96  # of a picture for a front page: a third of the bytes, and no lett
 
 
 def photograph(page_file: Path) -> bytes:
-    """The first page as a PNG, its translator halfway through the sentence."""
+    """The first page as a PNG, its Transformer trained."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium.executable(), args=["--no-sandbox"]
         )
         page = browser.new_page(viewport=SIZE)
         page.goto(page_file.as_uri())
-        for _ in range(4):
-            page.get_by_role("button", name="Next", exact=True).click()
+        page.get_by_role("button", name="Train", exact=True).click()
+        page.get_by_role("button", name="Train again", exact=True).wait_for()
         page.evaluate("document.fonts.ready")
         page.mouse.move(0, 0)
         picture = page.screenshot(animations="disabled")

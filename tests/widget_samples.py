@@ -5,7 +5,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from engine.bottleneck import Bottleneck
 from engine.laboratory import Laboratory
+from engine.train_now import TrainNow
 from tests.paths import BOOK
 
 
@@ -16,10 +18,14 @@ def chapters() -> list[ModuleType]:
 
 
 SAMPLES: dict[str, Callable] = {
-    "laboratory": lambda: Laboratory("neighbours", n_heads=2, d_k=4, seed=3)
+    "bottleneck": lambda: Bottleneck(True, state=8, longest=4, count="digits", seed=3),
+    "laboratory": lambda: Laboratory("neighbours", n_heads=2, d_k=4, seed=3),
+    "train_now": lambda: TrainNow("4217", seed=3),
 }
 # By module and trait: what fits the sample, and what does not
-TEXTS: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {}
+TEXTS: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {
+    ("train_now", "number"): (["0", "73691", "100"], ["", "007", "123456", "-3", "1.5", "x"])
+}
 for chapter in chapters():
     SAMPLES |= chapter.SAMPLES
     TEXTS |= getattr(chapter, "TEXTS", {})

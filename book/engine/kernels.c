@@ -86,9 +86,10 @@ void KERNEL(relu_backward)(float *restrict dx, const float *restrict dy,
 // --- softmax ------------------------------------------------------------------------------------
 
 // exp(x) = 2^n exp(r), with n whole and |r| <= ln(2) / 2; a polynomial gives exp(r) to the last bit
-// but one of a float, and n goes into the exponent. Below -87 the result is that of -87: 1e-38.
+// but one of a float, and n goes into the exponent. Below -50 the result is 0: beside the 1 of a row's
+// largest entry, 2e-22 is nothing, and products of such numbers become subnormal, which are slow.
 static inline float exponential(float x) {
-  const float bounded = x < -87 ? -87 : x > 88 ? 88 : x;
+  const float bounded = x < -50 ? -50 : x > 88 ? 88 : x;
   const float n = __builtin_rintf(bounded * 1.44269504f);
   const float r = bounded - n * 0.693359375f + n * 2.12194440e-4f; // ln 2, in two parts
   float power = 1.9875691500e-4f;
@@ -99,7 +100,7 @@ static inline float exponential(float x) {
   power = power * r + 5.0000001201e-1f;
   power = power * r * r + r + 1;
   const union { int bits; float number; } scale = {.bits = ((int)n + 127) << 23};
-  return power * scale.number;
+  return x < -50 ? 0 : power * scale.number;
 }
 
 static float largest(const float *row, int n) {
@@ -164,6 +165,116 @@ double KERNEL(cross_entropy)(float *gradients, const float *logits, const int *t
     gradients[target] -= scale;
   }
   return loss;
+}
+
+// --- gated recurrent units ----------------------------------------------------------------------
+
+static inline float sigmoid(float x) { return 1 / (1 + exponential(-x)); }
+
+static inline float hyperbolic(float x) { return 1 - 2 / (1 + exponential(2 * x)); }
+
+// One step for each row: new states from x = (W_r x, W_z x, W_n x), from hidden, the same of the old
+// state, and from the old state h itself. kept: reset gate, update gate and candidate of each row.
+void KERNEL(gru)(float *restrict out, int out_row, float *restrict kept, const float *restrict x,
+                 int x_row, const float *restrict hidden, const float *restrict h, int h_row,
+                 int rows, int width) {
+  for (int i = 0; i < rows; i++, out += out_row, x += x_row, h += h_row) {
+    float *restrict reset = kept + 3 * i * width, *restrict update = reset + width,
+          *restrict candidate = update + width;
+    const float *restrict inner = hidden + 3 * i * width;
+    for (int j = 0; j < width; j++) {
+      reset[j] = sigmoid(x[j] + inner[j]);
+      update[j] = sigmoid(x[width + j] + inner[width + j]);
+      candidate[j] = hyperbolic(x[2 * width + j] + reset[j] * inner[2 * width + j]);
+      out[j] = candidate[j] + update[j] * (h[j] - candidate[j]);
+    }
+  }
+}
+
+// Of the gradients of new states: those of x, of hidden, and of the old state beside hidden.
+void KERNEL(gru_backward)(float *restrict dx, int x_row, float *restrict dhidden,
+                          float *restrict dh, int dh_row, const float *restrict dy, int y_row,
+                          const float *restrict kept, const float *restrict hidden,
+                          const float *restrict h, int h_row, int rows, int width) {
+  for (int i = 0; i < rows; i++, dx += x_row, dh += dh_row, dy += y_row, h += h_row) {
+    const float *restrict reset = kept + 3 * i * width, *restrict update = reset + width,
+                *restrict candidate = update + width;
+    const float *restrict inner = hidden + 3 * i * width;
+    float *restrict din = dhidden + 3 * i * width;
+    for (int j = 0; j < width; j++) {
+      const float r = reset[j], z = update[j], n = candidate[j];
+      const float dn = dy[j] * (1 - z) * (1 - n * n);
+      const float dz = dy[j] * (h[j] - n) * z * (1 - z);
+      const float dr = dn * inner[2 * width + j] * r * (1 - r);
+      dx[j] += dr;
+      dx[width + j] += dz;
+      dx[2 * width + j] += dn;
+      din[j] += dr;
+      din[width + j] += dz;
+      din[2 * width + j] += dn * r;
+      dh[j] += dy[j] * z;
+    }
+  }
+}
+
+// --- additive attention, of one query for each sequence ---------------------------------------------
+
+// scores[b][i] = v . tanh(query[b] + key[b][i]); kept: the tanh.
+void KERNEL(additive_scores)(float *restrict scores, float *restrict kept,
+                             const float *restrict query, const float *restrict key,
+                             const float *restrict v, int batch, int keys, int width) {
+  ANY_ORDER
+  for (int b = 0; b < batch; b++, query += width)
+    for (int i = 0; i < keys; i++, key += width, kept += width) {
+      float score = 0;
+      for (int j = 0; j < width; j++) {
+        kept[j] = hyperbolic(query[j] + key[j]);
+        score += v[j] * kept[j];
+      }
+      *scores++ = score;
+    }
+}
+
+void KERNEL(additive_scores_backward)(float *restrict dquery, float *restrict dkey,
+                                      float *restrict dv, const float *restrict dscores,
+                                      const float *restrict kept, const float *restrict v,
+                                      int batch, int keys, int width) {
+  for (int b = 0; b < batch; b++, dquery += width)
+    for (int i = 0; i < keys; i++, dkey += width, kept += width) {
+      const float change = *dscores++;
+      for (int j = 0; j < width; j++) {
+        const float inside = change * v[j] * (1 - kept[j] * kept[j]);
+        dv[j] += change * kept[j];
+        dquery[j] += inside;
+        dkey[j] += inside;
+      }
+    }
+}
+
+// out[b] += the sum of the values of b, each times its weight.
+void KERNEL(mix)(float *restrict out, const float *restrict weights, const float *restrict values,
+                 int batch, int keys, int width) {
+  for (int b = 0; b < batch; b++, out += width)
+    for (int i = 0; i < keys; i++, values += width) {
+      const float weight = *weights++;
+      for (int j = 0; j < width; j++) out[j] += weight * values[j];
+    }
+}
+
+void KERNEL(mix_backward)(float *restrict dweights, float *restrict dvalues,
+                          const float *restrict dy, const float *restrict weights,
+                          const float *restrict values, int batch, int keys, int width) {
+  ANY_ORDER
+  for (int b = 0; b < batch; b++, dy += width)
+    for (int i = 0; i < keys; i++, values += width, dvalues += width) {
+      const float weight = *weights++;
+      float along = 0;
+      for (int j = 0; j < width; j++) {
+        along += dy[j] * values[j];
+        dvalues[j] += weight * dy[j];
+      }
+      *dweights++ += along;
+    }
 }
 
 // --- layer norm ---------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ function load({ model, el }) {
 
 /**
  * A new worker that calls hear(message) with each of its messages, and failed(text) if it cannot
- * be made; a promise of { worker, wasm }, which fails with a message to show.
+ * be made; a promise of { worker, wasm, close, leave }, which fails with a message to show. leave()
+ * lets the worker send its last report first.
  */
 export async function start(w, hear, failed) {
   const { text, wasm } = await load(w);
@@ -41,9 +42,13 @@ export async function start(w, hear, failed) {
     event.preventDefault();
     failed(event.message || "This page may not start a worker, in which the model would train.");
   };
+  const forget = () => URL.revokeObjectURL(address);
   return { worker, wasm, close() {
     worker.terminate();
-    URL.revokeObjectURL(address);
+    forget();
+  }, leave() {
+    worker.postMessage({ type: "leave" });
+    forget();
   } };
 }
 

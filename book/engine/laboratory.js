@@ -1,31 +1,21 @@
 import * as controls from "../widgets/js/controls.js";
 import * as demand from "../widgets/js/demand.js";
 import * as ui from "../widgets/js/ui.js";
+import * as labPanel from "./lab_panel.js";
 import * as labResults from "./lab_results.js";
+import * as labRuns from "./lab_runs.js";
 import * as labWorker from "./lab_worker.js";
 
-const MOST_RUNS = 8; // that are kept for comparison
+const MOST_ENTRIES = 8; // of this visit, for comparison; those that the browser keeps are more
+const SEVERAL = 5; // seeds that one press trains
 const EVERY = 100; // milliseconds between two drawings, at least
 const SPOKEN = 10_000; // milliseconds between two lines for screen readers while a run goes on
 const COMPARED = 50; // steps whose losses are compared with torch's
 const PATIENCE = 120_000; // milliseconds that torch may take
 const REPLAYED = 400; // steps at most that torch takes again
 const ANSWERS = 6; // that stand below the reader's own input
-const OVER = ["done", "stopped", "failed"];
-
-/** Why a model with these settings cannot be built, with what to do; null if it can. */
-export function impossible({ n_heads: heads, d_model: width, d_k: own, positions }) {
-  if (own !== undefined || !heads) return null;
-  if (width % heads) {
-    return `d_model ${width} cannot be divided among ${heads} heads: the heads share its entries `
-      + "equally. Choose a number of heads that divides it.";
-  }
-  if (positions === "rotary" && (width / heads) % 2) {
-    return `Rotary positions turn pairs of entries, and each head has ${width / heads}. Choose a `
-      + "number of heads that leaves an even number.";
-  }
-  return null;
-}
+const ASKED = "asked"; // the worker's own run, not one that is looked at
+const CHART = 150; // pixels: the height of a curve
 
 /** The largest relative difference between two lists of losses, over their first steps. */
 function difference(ours, others) {
@@ -71,65 +61,91 @@ function build(w) {
     ["seed", { label: "Seed" }]]);
   w.state();
 
+  /** The settings as they stand above, with the seed. */
+  const chosen = () => Object.fromEntries([...labels.keys()].map((name) => [name, w.get(name)]));
   const word = (name, value) => {
     const { options, words } = labels.get(name);
     return options ? words[options.indexOf(value)] : String(value);
   };
-  const wordsOf = ({ settings }) => [...labels].map(([name, { label }]) =>
-    [label, word(name, settings[name])]);
+  const wordsOf = ({ runs }) => [...labels].map(([name, { label }]) => {
+    const [first, last] = [runs[0], runs.at(-1)].map(({ settings }) => word(name, settings[name]));
+    return [label, first === last ? first : `${first} to ${last}`];
+  });
+  const keeper = labRuns.keeper(task, (settings) => {
+    const found = [...labels.keys()].map((name) => [name, w.keys[name](settings?.[name])]);
+    return found.every(([, value]) => value !== undefined) ? Object.fromEntries(found) : null;
+  });
 
-  let runs = [];
+  let entries = []; // what the reader has begun, and what the browser keeps
   let run = null; // the one that the worker has
   let shown = null; // the one whose maps and examples are shown
   let [held, drawing] = [null, false]; // the probe that is drawn, and whether it still is
   let at = null; // the place of the probe that is shown, or null: the newest
   let [engine, made, problem, pending] = [null, 0, "", null];
+  let [question, looking, wrong] = ["", "", ""]; // whose answers are shown; of which step they are
+  let forgot = false; // asked for now; what is wrong with a question; whether models had to go
   let [drawn, cost, timer, spoken] = [0, 0, null, 0];
+
+  const runs = () => entries.flatMap((entry) => entry.runs);
+  const begun = () => runs().filter(({ state }) => state !== "waiting");
 
   // --- the run -----------------------------------------------------------------------------------
 
   const send = (type, content) => engine?.worker.postMessage({ type, ...content });
   const busy = () => run !== null && ["loading", "running"].includes(run.state);
 
-  function end(state) {
-    if (run && !OVER.includes(run.state)) run.state = state;
+  /** What trains goes no further; its worker sends where it stands, then ends. */
+  function halt() {
+    if (run && !labRuns.isOver(run)) run.state = "stopped";
+    if (run) run.entry.runs = run.entry.runs.filter(({ state }) => state !== "waiting");
+    engine?.leave();
+    engine = null;
   }
 
-  async function start(paused) {
-    const obstacle = impossible(w.snapshot());
-    if (obstacle) {
-      w.say(obstacle);
-      return;
-    }
-    send("pause");
-    end("stopped");
-    engine?.close();
+  /** A press of the reader: a run with each of these seeds, one after the other. */
+  function begin(seeds, more = {}) {
+    halt();
+    if (!more.until && w.get("step")) w.set({ step: 0 }); // that of a link is over
+    const settings = chosen();
+    const entry = labRuns.makeEntry(1 + Math.max(0, ...entries.map(({ number }) => number)),
+      seeds.map((seed) => ({ ...settings, seed })));
+    const visit = entries.filter(({ key }) => !key);
+    if (visit.length === MOST_ENTRIES) entries = entries.filter((one) => one !== visit[0]);
+    entries.push(entry);
+    tell(`Run ${entry.number} begins: ${wordsOf(entry).map((pair) => pair.join(" ")).join(", ")}.`);
+    train(entry.runs[0], more);
+    rebuild();
+  }
+
+  /**
+   * Trains a run in a worker of its own, from its first step. It may stop before its end, or wait
+   * after its first step.
+   */
+  async function train(mine, { paused = false, until = null } = {}) {
+    engine?.leave();
     engine = null;
     announce();
     made += 1;
-    const mine = { id: made, settings: w.snapshot(), state: paused ? "paused" : "loading",
-      steps: 1, step: 0, ms: 0, losses: [], probes: [], answers: [], path: "", torch: null };
-    mine.number = 1 + (runs.at(-1)?.number ?? 0);
-    [run, shown, at, problem, pending] = [mine, mine, null, "", null];
-    if (runs.length === MOST_RUNS) runs.shift();
-    runs.push(mine);
-    rebuild();
-    tell(`Run ${mine.number} begins: ${wordsOf(mine).map((pair) => pair.join(" ")).join(", ")}.`);
+    Object.assign(mine, { id: made, state: paused ? "paused" : "loading", step: 0, ms: 0,
+      losses: [], probes: [], answers: [], path: "", torch: null, compared: "", problem: "" });
+    [run, shown, at, problem, pending, wrong] = [mine, mine, null, "", null, ""];
+    question = line.value.trim();
+    later();
     const fail = (message) => {
       if (run !== mine) return;
       [mine.state, mine.problem] = ["failed", message];
       tell(message);
     };
     try {
-      const found = await labWorker.start(w, (message) => run === mine && hear(message), fail);
-      if (run !== mine) {
+      const found = await labWorker.start(w, hear, fail);
+      if (run !== mine || labRuns.isOver(mine)) {
         found.close();
         return;
       }
       engine = found;
       const { seed, ...settings } = mine.settings;
-      send("start", { id: mine.id, task, settings, seed, wasm: found.wasm,
-        text: line.value.trim(), // with or without Ask
+      send("start", { id: mine.id, task, settings, seed, until, models: true, wasm: found.wasm,
+        text: question, // with or without Ask
         paused: mine.state !== "loading" });
       if (paused) send("step");
     } catch (error) {
@@ -137,42 +153,81 @@ function build(w) {
     }
   }
 
+  /** The next seed of an entry, or the end of it. */
+  function goOn({ entry }) {
+    if (entry.key) keeper.put(entry);
+    const next = entry.runs.find(({ state }) => state === "waiting");
+    if (!next) return false;
+    const [looked, place] = [shown, at];
+    const follows = shown === run && at === null;
+    train(next);
+    if (!follows) [shown, at] = [looked, place];
+    return true;
+  }
+
   const heard = {
-    ready({ path, steps, parameters }) {
-      Object.assign(run, { path, steps, parameters });
-      if (run.state === "loading") run.state = "running";
+    ready(mine, { path, steps, parameters, note: told }) {
+      Object.assign(mine, { path, steps, parameters, note: told });
+      if (mine.state === "loading") mine.state = "running";
     },
-    progress({ step, losses, ms }) {
-      run.losses.push(...losses);
-      Object.assign(run, { ms, step: step ?? run.step });
+    progress(mine, { step, losses, ms }) {
+      mine.losses.push(...losses);
+      Object.assign(mine, { ms, step: step ?? mine.step });
+      if (mine.entry.key && labRuns.isOver(mine)) keeper.put(mine.entry); // stopped
     },
-    probe({ type, id, ...probe }) {
-      const last = run.probes.at(-1);
-      if (last?.step === probe.step) {
-        run.probes.pop();
-        if (!probe.own) probe = { ...probe, maps: last.maps, own: last.own };
+    probe(mine, { type, id, ...probe }) {
+      if (looking === ASKED) looking = "";
+      if (mine.probes.at(-1)?.step === probe.step) mine.probes.pop();
+      mine.probes.push(probe);
+      if (labRuns.bound(runs())) forgot = true;
+    },
+    answer: (mine, { type, id, ...found }) => hearAnswer(mine, found),
+    looked(mine, { step, text, answer, ...found }) {
+      looking = "";
+      const place = mine.probes.findIndex((probe) => probe.step === step);
+      if (text) hearAnswer(mine, { step, text, ...answer });
+      if (place >= 0 && found.maps) {
+        mine.probes.splice(place, 1, { ...mine.probes[place], ...found, text });
       }
-      run.probes.push(probe);
     },
-    answer({ type, id, ...found }) {
-      const last = run.answers.at(-1);
-      if (last && last.text === found.text && last.step === found.step) run.answers.pop();
-      run.answers.push(found);
+    done(mine) {
+      mine.state = "done";
+      if (!goOn(mine)) tell(`Run ${mine.number} is done. ${summary(mine)}`);
     },
-    done() {
-      run.state = "done";
-      tell(`Run ${run.number} is done. ${summary(run)}`);
+    halted(mine) {
+      mine.state = "paused";
+      tell(`${labRuns.nameOf(mine)} stands at the step of the link. ${summary(mine)}`);
     },
-    failed({ message }) {
-      [run.state, run.problem] = ["failed", message];
-      tell(message);
+    failed(mine, { name, message }) {
+      [mine.state, mine.problem] = ["failed", message + (name === "Diverged" ? advice(mine) : "")];
+      if (!goOn(mine)) tell(mine.problem);
     },
-    recorded: (record) => askTorch(record),
+    recorded: (mine, record) => askTorch(record),
   };
 
+  /** A question that the model does not take stays that of the line, and the one before is kept. */
+  function hearAnswer(mine, found) {
+    wrong = found.error ?? "";
+    if (looking === ASKED) looking = "";
+    if (wrong) {
+      question = mine.probes.at(-1)?.text ?? "";
+      return;
+    }
+    mine.answers = [...mine.answers.filter(({ text, step }) =>
+      text === question && step !== found.step), found].sort((a, b) => a.step - b.step);
+  }
+
+  /** The highest rate on offer with which every seed that was tried learned the task. */
+  function advice({ settings: { lr } }) {
+    const { advised } = about;
+    return lr > advised ? ` Choose ${advised}: with it, where the other settings suit the task, all `
+      + "seeds from 0 to 9 learned it." : " Choose a lower one.";
+  }
+
   function hear(message) {
-    if (message.id !== run.id || !Object.hasOwn(heard, message.type)) return;
-    heard[message.type](message);
+    const mine = runs().find(({ id }) => id === message.id);
+    if (!mine || !Object.hasOwn(heard, message.type)) return;
+    heard[message.type](mine, message);
     if (busy() && performance.now() - spoken > SPOKEN && run.step) tell(summary(run));
     later();
   }
@@ -212,61 +267,85 @@ function build(w) {
 
   // --- what is shown -----------------------------------------------------------------------------
 
-  const train = button("Train", () => start(false), { primary: true });
+  const start = button("Train", () => begin([w.get("seed")]), { primary: true });
   const toggle = button("Pause", () => (run?.state === "paused" ? go() : pause()));
   const single = button("One step", () => {
     if (run?.state === "paused") send("step");
-    else if (!busy()) start(true);
+    else if (!busy()) begin([w.get("seed")], { paused: true });
   });
   const stop = button("Stop", () => {
-    if (!run || OVER.includes(run.state)) return;
+    if (!run || labRuns.isOver(run)) return;
     send("pause");
-    end("stopped");
+    run.state = "stopped";
+    run.entry.runs = run.entry.runs.filter(({ state }) => state !== "waiting");
+    rebuild();
     tell(`Run ${run.number} is stopped. ${summary(run)}`);
   });
+  const several = button(`Train ${SEVERAL} seeds`, () => {
+    const first = Math.min(w.get("seed"), w.domain("seed").most - SEVERAL + 1);
+    begin(Array.from({ length: SEVERAL }, (_, k) => first + k));
+  });
   const status = h("p", { class: "lab-status" });
-  const trouble = h("p", { class: "bw-note bw-problem", hidden: true });
   const bar = h("div", { class: "lab-progress", "aria-hidden": "true" });
 
+  function show(one, place) {
+    [shown, at] = [one, place === one.probes.length - 1 ? null : place];
+    update();
+  }
+
   const on = {
-    show(one) {
-      [shown, at] = [one, null];
-      update();
+    show: (entry) => show(entry.runs.find(({ state }) => state !== "waiting"), null),
+    use: (entry) => w.set(entry.runs[0].settings),
+    again(entry) {
+      halt();
+      const [first, ...others] = entry.runs;
+      const until = !others.length && first.state === "stopped" ? first.step : null;
+      for (const one of entry.runs) one.state = "waiting";
+      train(first, { until });
+      rebuild();
+      start.focus();
     },
-    use(one) { w.set(one.settings); },
-    remove(one) {
-      const place = runs.indexOf(one);
-      runs = runs.filter((other) => other !== one);
-      if (one === run) {
+    keep(entry, label) {
+      const before = entry.label;
+      entry.label = label;
+      const trouble = keeper.put(entry);
+      if (trouble && entry.key) entry.label = before;
+      rebuild();
+      kept.textContent = trouble;
+      list.element.children[entries.indexOf(entry)].querySelector("[aria-expanded]").focus();
+      w.say(trouble || `${labRuns.titleOf(entry)} is kept in this browser.`);
+    },
+    link(entry) {
+      if (!w.el.dataset.widget) return null;
+      const one = shown?.entry === entry ? shown : entry.runs[0];
+      const step = one === shown && at !== null ? one.probes[at].step : one.step;
+      return w.link({ ...one.settings, step });
+    },
+    remove(entry) {
+      const place = entries.indexOf(entry);
+      if (entry.key) kept.textContent = keeper.remove(entry);
+      entries = entries.filter((other) => other !== entry);
+      if (entry === run?.entry) {
         engine?.close();
         [run, engine, pending] = [null, null, null];
       }
-      if (one === shown) [shown, at] = [runs.at(-1) ?? null, null];
+      if (entry === shown?.entry) [shown, at] = [begun().at(-1) ?? null, null];
       rebuild();
-      const next = list.element.children[Math.min(place, runs.length - 1)];
-      (next?.querySelector(".lab-actions > :last-child") ?? train).focus();
-      tell(`Run ${one.number} is removed.`);
+      const next = list.element.children[Math.min(place, entries.length - 1)];
+      (next?.querySelector(".lab-actions > :last-child") ?? start).focus();
+      tell(`Run ${entry.number} is removed.`);
     },
   };
-  const curves = labResults.curves(about.measure);
-  const list = labResults.list({ words: wordsOf, measure: about.measure, on });
-  const maps = labResults.maps(() => {
+  const curves = labResults.curves(about.measure, CHART, show);
+  const list = labPanel.list({ words: wordsOf, measure: about.measure, on });
+  const kept = h("p", { class: "bw-note bw-problem", role: "status" }); // what went wrong with that
+  const pick = labPanel.pick(show);
+  const maps = labPanel.maps(() => {
     held = null;
     update();
   });
-  const examples = labResults.examples();
-  const numbers = labResults.numbers();
-
-  const when = h("span", { class: "bw-value", "aria-hidden": "true" });
-  const scrubber = controls.steady(h("input", { type: "range", class: "bw-slider", min: 0, max: 0,
-    id: ui.freshId(), input() {
-      at = scrubber.valueAsNumber === shown.probes.length - 1 ? null : scrubber.valueAsNumber;
-      update();
-    } }));
-  const scrub = h("div", { class: "bw-field" },
-    h("div", { class: "bw-field-head" },
-      h("label", { class: "bw-label", for: scrubber.id, text: "Look back through the run" }), when),
-    scrubber);
+  const examples = labPanel.examples();
+  const numbers = labPanel.numbers();
 
   // The reader's own input: it is answered now, and after every hundred steps
   const note = h("p", { class: "bw-note", id: ui.freshId(), text: about.asks[1] });
@@ -275,22 +354,38 @@ function build(w) {
     "aria-describedby": note.id, value: about.asks[2] ?? "",
     keydown(event) { if (event.key === "Enter" && !event.isComposing) ask(); } });
   const answers = h("ol", { class: "lab-answers", "aria-label": "Answers, the latest first" });
+
+  /** The model that is shown answers: the newest, or that of a step that is looked back at. */
   function ask() {
-    const text = line.value.trim();
-    if (run) run.answers = [];
-    if (text && engine) {
-      [shown, at] = [run, null]; // the newest model answers, so its maps are shown
-      send("ask", { text });
-    }
+    wrong = "";
+    question = line.value.trim();
+    const newest = shown === run && at === null;
+    if (newest && run?.path) looking = ASKED;
+    send(newest ? "ask" : "question", { text: question });
     update();
   }
-  const own = about.asks.length > 0 && h("div", { class: "lab-own" },
+
+  /** Asks for the maps and the answer of the model that is shown, where they are not there yet. */
+  function look(probe) {
+    const live = shown === run && at === null && busy();
+    const knows = !question || shown.answers.some(({ text, step }) =>
+      text === question && step === probe.step);
+    if (!own || !engine || live || looking === ASKED || !probe.model || wrong) return;
+    const now = [shown.id, probe.step, question].join();
+    if ((probe.text === question && knows) || looking === now) return;
+    looking = now;
+    const { seed, ...settings } = shown.settings;
+    send("look", { id: shown.id, step: probe.step, task, settings, seed, wasm: engine.wasm,
+      model: probe.model, text: question });
+  }
+
+  const own = about.asks.length ? h("div", { class: "lab-own" },
     h("label", { class: "bw-label", for: line.id, text: about.asks[0] }),
-    h("div", { class: "lab-line" }, line, button("Ask", ask)), note, answers);
+    h("div", { class: "lab-line" }, line, button("Ask", ask)), note) : null;
 
   // With a kernel: the same run by torch
   const torchButton = button("Run it with torch", () => {
-    if (!run?.losses.length || pending) return;
+    if (!run?.losses.length || !engine || pending) return;
     pause();
     [pending, shown, at] = [run, run, null];
     later();
@@ -317,16 +412,20 @@ function build(w) {
   }
 
   const whose = h("p", { class: "bw-note" }); // which input the maps are of
+  const mapOf = h("p", { class: "bw-label" });
+  const mapping = h("div", { class: "bw-part lab-mapping" },
+    h("div", { class: "lab-map-head" }, mapOf, maps.place), whose, maps.element);
   const heading = h("p", { class: "bw-label" });
-  const results = h("div", { class: "lab-results", hidden: true },
-    curves.element, list.element, torch, scrub,
-    part("Attention maps", whose, maps.element),
+  const stage = h("div", { class: "lab-stage lab-empty" }, own, pick.element,
+    h("div", { class: "lab-accuracy" }, curves.accuracy), mapping,
+    h("div", { class: "lab-loss" }, curves.loss), own && answers);
+  const results = h("div", { class: "lab-results", hidden: true }, kept, list.element, torch,
     h("div", { class: "lab-both" }, h("div", { class: "bw-part" }, heading, examples.element),
       part("Measured", numbers.element)));
   const measured = numbers.element.parentElement;
 
   function rebuild() {
-    list.rebuild(runs);
+    list.rebuild(entries);
     update();
   }
 
@@ -340,39 +439,45 @@ function build(w) {
   const off = (node, is) => node.setAttribute("aria-disabled", is);
 
   function update() {
-    const begun = performance.now();
+    const from = performance.now();
     clearTimeout(timer);
     timer = null;
-    const obstacle = impossible(w.snapshot());
-    trouble.hidden = !obstacle;
-    trouble.textContent = obstacle ? `✗ ${obstacle}` : "";
-    const going = run !== null && !OVER.includes(run.state);
-    off(train, Boolean(obstacle));
+    const going = run !== null && !labRuns.isOver(run);
     toggle.textContent = run?.state === "paused" ? "Go on" : "Pause";
     off(toggle, !going);
-    off(single, busy() || (Boolean(obstacle) && !going));
+    off(single, busy());
     off(stop, !going);
     status.classList.toggle("lab-failed", run?.state === "failed");
     status.textContent = statusLine();
     bar.style.setProperty("--share", run ? run.step / run.steps : 0);
     results.hidden = shown === null;
-    if (own) drawAnswers();
+    stage.classList.toggle("lab-empty", shown === null);
+    if (own) drawNote();
     if (shown) drawShown();
-    [drawn, cost] = [performance.now(), performance.now() - begun];
+    [drawn, cost] = [performance.now(), performance.now() - from];
+  }
+
+  /** Run 3, or of several seeds: Run 3, seed 2 (3 of 5). */
+  function named(one) {
+    const { entry: { runs: all } } = one;
+    return `Run ${one.number}${all.length > 1
+      ? `, seed ${one.settings.seed} (${all.indexOf(one) + 1} of ${all.length})` : ""}`;
   }
 
   function statusLine() {
     if (!run) return "Nothing is trained yet. Choose the settings, then press Train.";
-    const { number, state, path, ms, step, problem: why } = run;
-    if (state === "failed") return `✗ Run ${number}: ${why}`;
+    const { state, path, ms, step, problem: why } = run;
+    if (state === "failed") return `✗ ${named(run)}: ${why}`;
     if (state === "loading") return "The engine is being loaded…";
     const where = { wasm: "WebAssembly", plain: "plain JavaScript, as this browser has no "
       + "WebAssembly for it or refuses it: slower, with the same result" }[path];
-    const changed = names.concat("seed").some((name) => w.get(name) !== run.settings[name]);
-    return [problem, `Run ${number}${{ running: "", paused: ", paused", done: ", done",
+    const seeds = run.entry.runs.map(({ settings: { seed } }) => seed);
+    const changed = names.some((name) => w.get(name) !== run.settings[name])
+      || !seeds.includes(w.get("seed"));
+    return [problem, `${named(run)}${{ running: "", paused: ", paused", done: ", done",
       stopped: ", stopped" }[state]}: ${summary(run)}`,
     step > 0 && `${(ms / step).toFixed(1)} ms per step${where ? `, ${where}` : ""}.`,
-    changed && "The settings above have changed since; Train begins a run with them."]
+    run.note, changed && "The settings above have changed since; Train begins a run with them."]
       .filter(Boolean).join(" ");
   }
 
@@ -380,31 +485,43 @@ function build(w) {
     const last = shown.probes.length - 1;
     const place = Math.min(at ?? last, last);
     const probe = shown.probes[place];
-    Object.assign(scrubber, { max: Math.max(0, last), value: Math.max(0, place) });
-    scrubber.style.setProperty("--filled", last > 0 ? place / last : 1);
-    const text = probe ? `run ${shown.number}, step ${probe.step}: `
-      + `${labResults.percent(probe.accuracy)}` : "no step yet";
-    when.textContent = text;
-    scrubber.setAttribute("aria-valuetext", text);
-    list.update(shown);
-    curves.update(runs, shown, probe?.step ?? null);
+    pick.update(begun(), shown, place);
+    list.update(shown.entry);
+    curves.update(entries, shown.entry, probe?.step ?? null);
     torch.hidden = !w.model.send || Boolean(w.el.dataset.widget);
     torchButton.textContent = pending ? "torch runs…" : "Run it with torch";
     off(torchButton, Boolean(pending) || !run?.losses.length);
     torchNote.textContent = shown.compared ?? "";
-    if (probe && probe !== held && !drawing) drawProbe(probe);
-    results.setAttribute("aria-busy", drawing);
+    if (own) drawAnswers(probe);
+    if (probe) look(probe);
+    if (probe && probe !== held && !drawing) drawProbe(shown, probe);
+    results.setAttribute("aria-busy", drawing || looking !== "");
+  }
+
+  /** Which input the maps of a probe are of, and why they are not of the newest one. */
+  function whoseMaps(probe) {
+    if (!probe.maps) return "Of a kept run the browser keeps the curves. Train again, and it has its "
+      + "models again, which are the same.";
+    const gone = probe.text !== question && !probe.model && forgot;
+    return [probe.own ? "Of your own input." : "Of the first example below.", gone
+      && "All models together took more than 64 MB, so this one is not kept: train its run again to "
+      + "ask it."].filter(Boolean).join(" ");
   }
 
   /** Maps, examples and numbers, bit by bit; then the probe that has come meanwhile, if any. */
-  function drawProbe(probe) {
+  function drawProbe(one, probe) {
     [held, drawing] = [probe, true];
-    maps.element.parentElement.hidden = probe.maps.length === 0;
-    whose.textContent = probe.own ? "Of your own input." : "Of the first example below.";
-    heading.textContent = probe.examples.every(({ input }) => !input.length)
+    const { maps: found = [], examples: all = [] } = probe;
+    mapOf.textContent = `Attention maps of ${labRuns.nameOf(one).replace("R", "r")}, `
+      + `step ${probe.step}`;
+    whose.textContent = whoseMaps(probe);
+    maps.element.hidden = found.length === 0;
+    if (!found.length) maps.place.hidden = true;
+    heading.textContent = all.every(({ input }) => !input.length)
       ? "What the model writes" : "Answers to inputs that it was not trained on";
-    labResults.inFrames([...maps.jobs(probe.maps), () => {
-      examples.update(probe.examples);
+    heading.parentElement.hidden = all.length === 0;
+    labResults.inFrames([...maps.jobs(found), () => {
+      examples.update(all);
       numbers.update(probe.numbers);
       measured.hidden = numbers.element.hidden;
       drawing = false;
@@ -412,20 +529,26 @@ function build(w) {
     }]);
   }
 
-  function drawAnswers() {
-    const all = (run?.answers ?? []).slice(-ANSWERS).reverse();
-    const bad = all[0]?.error;
-    note.classList.toggle("bw-problem", Boolean(bad));
-    note.textContent = bad ? `✗ ${bad}` : about.asks[1];
-    if (bad) line.setAttribute("aria-invalid", "true");
+  function drawNote() {
+    note.classList.toggle("bw-problem", Boolean(wrong));
+    note.textContent = wrong ? `✗ ${wrong}` : about.asks[1];
+    if (wrong) line.setAttribute("aria-invalid", "true");
     else line.removeAttribute("aria-invalid");
-    answers.hidden = all.length === 0 || Boolean(bad);
-    answers.replaceChildren(...(bad ? [] : all).map(({ step, output, lines, right }) =>
-      h("li", {}, h("span", { class: "lab-after", text: `run ${run.number}, step ${step}` }),
-        lines ? labResults.below(lines) : labResults.tokens(output),
-        right !== null && right !== undefined && h("span",
-          { class: right ? "lab-verdict lab-good" : "lab-verdict", text: right ? "✓ right"
-            : "✗ wrong" }))));
+  }
+
+  /** What the run that is shown has answered, up to the step that is shown. */
+  function drawAnswers(probe) {
+    const end = at === null ? Infinity : probe.step;
+    const all = shown.answers.filter(({ text, step }) => text === question && step <= end)
+      .slice(-ANSWERS).reverse();
+    answers.hidden = all.length === 0;
+    answers.replaceChildren(...all.map(({ step, output, lines, right }) =>
+      h("li", {}, h("span", { class: "lab-after",
+        text: `${labRuns.nameOf(shown).replace("R", "r")}, step ${step}` }),
+      lines ? labPanel.below(lines) : labResults.tokens(output),
+      right !== null && right !== undefined && h("span",
+        { class: right ? "lab-verdict lab-good" : "lab-verdict", text: right ? "✓ right"
+          : "✗ wrong" }))));
   }
 
   // --- the frame ---------------------------------------------------------------------------------
@@ -436,25 +559,38 @@ function build(w) {
         button(label, () => w.set(changes))))),
     h("div", { class: "lab-controls" }, about.settings.map((one) => control(w, one)),
       labResults.seed(w)),
-    h("div", { class: "lab-run" }, trouble, h("div", { class: "bw-buttons" }, train, toggle, single,
-      stop), bar, status),
-    ...(own ? [own] : []), results);
+    h("div", { class: "lab-run" }, h("div", { class: "bw-buttons" }, start, toggle, single,
+      stop, several), bar, status),
+    stage, results);
   w.foot();
-  w.draw(update);
 
   function forget() {
     engine?.close();
     clearTimeout(timer);
-    [runs, run, shown, at, held] = [[], null, null, null, null];
+    [entries, run, shown, at, held] = [[], null, null, null, null];
     [engine, timer, problem, pending] = [null, null, "", null];
+    [question, looking, wrong, forgot] = ["", "", "", false];
   }
   const announce = labWorker.joinPage(w, {
     others: () => pause("Another laboratory of this page has begun a run."), seen: later, forget });
+  function recall() {
+    entries = keeper.read();
+    entries.forEach((entry, i) => {
+      entry.number = i + 1;
+      for (const one of entry.runs) [one.number, one.id] = [i + 1, made += 1];
+    });
+    shown = entries.at(-1)?.runs[0] ?? null;
+    kept.textContent = "";
+    rebuild();
+  }
   w.onReset(() => {
     forget();
     line.value = about.asks[2] ?? "";
-    rebuild();
+    recall();
   });
+  recall();
+  w.draw(update);
+  if (w.get("step")) begin([w.get("seed")], { until: w.get("step") });
 }
 
 export default {

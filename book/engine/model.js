@@ -1,8 +1,9 @@
-// The three designs of the laboratories, each equal to a model of the book in torch: see replay.py.
+// The four designs of the laboratories, each equal to a model of the book in torch: see replay.py.
 import {
   DecoderLayer, Embedding, EncoderLayer, Learned, Linear, MultiHeadAttention, Scope, Stack,
   TiedProjection,
 } from "./layers.js";
+import { Recurrent } from "./recurrent.js";
 import { oneOf } from "./tensors.js";
 
 /** Embedded tokens and learned positions -> one attention layer -> linear logits. */
@@ -71,7 +72,7 @@ class Translator {
 }
 
 const KINDS = new Map(Object.entries({
-  reader: Reader, one_stack: OneStack, translator: Translator,
+  reader: Reader, one_stack: OneStack, translator: Translator, recurrent: Recurrent,
 }));
 
 /**

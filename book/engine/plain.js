@@ -73,7 +73,8 @@ export function plainKernels(memory) {
     let [top, total] = [-Infinity, 0];
     for (let j = 0; j < n; j += 1) if (floats[at + j] > top) top = floats[at + j];
     for (let j = 0; j < n; j += 1) {
-      floats[at + j] = Math.exp(floats[at + j] - top);
+      const below = floats[at + j] - top;
+      floats[at + j] = below < -50 ? 0 : Math.exp(below); // see kernels.c
       total += floats[at + j];
     }
     return { top, total };
@@ -176,6 +177,111 @@ export function plainKernels(memory) {
     return loss;
   }
 
+  const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+
+  /**
+   * A step of a gated recurrent unit for each row: new states from x = (W_r x, W_z x, W_n x), from
+   * hidden, the same of the old state, and from the old state h itself; kept: reset gate, update gate
+   * and candidate of each row.
+   */
+  function gru(out, outRow, kept, x, xRow, hidden, h, hRow, rows, width) {
+    const { floats } = memory;
+    for (let i = 0; i < rows; i += 1) {
+      const [o, a, b] = [(out >> 2) + i * outRow, (x >> 2) + i * xRow, (h >> 2) + i * hRow];
+      const [k, u] = [(kept >> 2) + 3 * i * width, (hidden >> 2) + 3 * i * width];
+      for (let j = 0; j < width; j += 1) {
+        const reset = sigmoid(floats[a + j] + floats[u + j]);
+        const update = sigmoid(floats[a + width + j] + floats[u + width + j]);
+        const n = Math.tanh(floats[a + 2 * width + j] + reset * floats[u + 2 * width + j]);
+        floats[k + j] = reset;
+        floats[k + width + j] = update;
+        floats[k + 2 * width + j] = n;
+        floats[o + j] = n + update * (floats[b + j] - n);
+      }
+    }
+  }
+
+  /** Of the gradients of new states: those of x, of hidden, and of the old state beside hidden. */
+  function gru_backward(dx, xRow, dhidden, dh, dhRow, dy, yRow, kept, hidden, h, hRow, rows, width) {
+    const { floats } = memory;
+    for (let i = 0; i < rows; i += 1) {
+      const [a, c, d] = [(dx >> 2) + i * xRow, (dh >> 2) + i * dhRow, (dy >> 2) + i * yRow];
+      const [b, inner] = [(h >> 2) + i * hRow, 3 * i * width];
+      const [k, u, e] = [kept, hidden, dhidden].map((address) => (address >> 2) + inner);
+      for (let j = 0; j < width; j += 1) {
+        const change = floats[d + j];
+        const [reset, update, n] = [floats[k + j], floats[k + width + j], floats[k + 2 * width + j]];
+        const dn = change * (1 - update) * (1 - n * n);
+        const dz = change * (floats[b + j] - n) * update * (1 - update);
+        const dr = dn * floats[u + 2 * width + j] * reset * (1 - reset);
+        floats[a + j] += dr;
+        floats[a + width + j] += dz;
+        floats[a + 2 * width + j] += dn;
+        floats[e + j] += dr;
+        floats[e + width + j] += dz;
+        floats[e + 2 * width + j] += dn * reset;
+        floats[c + j] += change * update;
+      }
+    }
+  }
+
+  /** scores[b][i] = v . tanh(query[b] + key[b][i]); kept: the tanh. */
+  function additive_scores(scores, kept, query, key, v, batch, keys, width) {
+    const { floats } = memory;
+    for (let row = 0; row < batch * keys; row += 1) {
+      const q = (query >> 2) + Math.floor(row / keys) * width;
+      const [k, t] = [(key >> 2) + row * width, (kept >> 2) + row * width];
+      let score = 0;
+      for (let j = 0; j < width; j += 1) {
+        const bent = Math.tanh(floats[q + j] + floats[k + j]);
+        floats[t + j] = bent;
+        score += floats[(v >> 2) + j] * bent;
+      }
+      floats[(scores >> 2) + row] = score;
+    }
+  }
+
+  function additive_scores_backward(dquery, dkey, dv, dscores, kept, v, batch, keys, width) {
+    const { floats } = memory;
+    for (let row = 0; row < batch * keys; row += 1) {
+      const q = (dquery >> 2) + Math.floor(row / keys) * width;
+      const [k, t] = [(dkey >> 2) + row * width, (kept >> 2) + row * width];
+      const change = floats[(dscores >> 2) + row];
+      for (let j = 0; j < width; j += 1) {
+        const bent = floats[t + j];
+        const inside = change * floats[(v >> 2) + j] * (1 - bent * bent);
+        floats[(dv >> 2) + j] += change * bent;
+        floats[q + j] += inside;
+        floats[k + j] += inside;
+      }
+    }
+  }
+
+  /** out[b] += the sum of the values of b, each times its weight. */
+  function mix(out, weights, values, batch, keys, width) {
+    const { floats } = memory;
+    for (let row = 0; row < batch * keys; row += 1) {
+      const [o, x] = [(out >> 2) + Math.floor(row / keys) * width, (values >> 2) + row * width];
+      const weight = floats[(weights >> 2) + row];
+      for (let j = 0; j < width; j += 1) floats[o + j] += weight * floats[x + j];
+    }
+  }
+
+  function mix_backward(dweights, dvalues, dy, weights, values, batch, keys, width) {
+    const { floats } = memory;
+    for (let row = 0; row < batch * keys; row += 1) {
+      const d = (dy >> 2) + Math.floor(row / keys) * width;
+      const [x, dx] = [(values >> 2) + row * width, (dvalues >> 2) + row * width];
+      const weight = floats[(weights >> 2) + row];
+      let along = 0;
+      for (let j = 0; j < width; j += 1) {
+        along += floats[d + j] * floats[x + j];
+        floats[dx + j] += weight * floats[d + j];
+      }
+      floats[(dweights >> 2) + row] += along;
+    }
+  }
+
   function sum_of_squares(a, n) {
     const { floats } = memory;
     let sum = 0;
@@ -200,6 +306,7 @@ export function plainKernels(memory) {
 
   return {
     product, add_rows, sum_rows, relu, relu_backward, softmax, softmax_backward, layer_norm,
-    layer_norm_backward, cross_entropy, sum_of_squares, adam,
+    layer_norm_backward, cross_entropy, sum_of_squares, adam, gru, gru_backward, additive_scores,
+    additive_scores_backward, mix, mix_backward,
   };
 }

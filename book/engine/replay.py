@@ -1,6 +1,6 @@
 """torch's side of the page's engine: the same design, the same first parameters, the same batches.
 
-`book/engine/model.js` has three designs. Here is the model of torch that each is equal
+`book/engine/model.js` has four designs. Here is the model of torch that each is equal
 to, and a training that takes the same steps, so that both can be compared number by number.
 """
 
@@ -17,10 +17,12 @@ from engine.without import leave_out
 from lib.attention import MultiHeadAttention, attention_maps
 from lib.masks import causal_mask, combine_masks, padding_mask
 from lib.positions import Learned, Positions
+from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 from lib.training import Schedule, cosine, warm_up
 from lib.transformer import Config, OneStack, Transformer
 
 CONFIGURED = {field.name for field in fields(Config)} - {"dropout"}
+TWO_SIDED = ("translator", "recurrent")  # kinds that read a source and write a target
 LEFT_AT_END = 0.01  # of the rate, in a linear schedule
 
 
@@ -62,21 +64,43 @@ class Reader(nn.Module):
         return self.output(self.attention(x)).unflatten(-1, self.sizes)
 
 
+def recurrent(
+    *,
+    source_vocab: int,
+    target_vocab: int,
+    d_embed: int,
+    d_hidden: int,
+    attention: bool,
+    d_scorer: int | None = None,
+) -> Seq2Seq:
+    """The translator of chapter 1, or with attention that of chapter 2, which has a d_scorer.
+
+    Errors: ValueError for attention without a d_scorer, and the other way round.
+    """
+    sizes = (source_vocab, target_vocab, d_embed, d_hidden)
+    if attention != (d_scorer is not None):
+        raise ValueError(f"expected a d_scorer with attention alone, got {attention}, {d_scorer}")
+    return Seq2Seq(*sizes) if d_scorer is None else AttentionSeq2Seq(*sizes, d_scorer)
+
+
 def make_model(design: Mapping[str, Any]) -> nn.Module:
     """The model of torch that is equal to a design of the page's engine.
 
-    Errors: ValueError for another kind than "reader", "one_stack" and "translator", and for a
-    field that its model refuses, or a part that it cannot do without.
+    Errors: ValueError for another kind than "reader", "one_stack", "translator" and "recurrent",
+        and for a field that its model refuses, or a part that it cannot do without.
     """
     kind = design["kind"]
+    fields_of_its_own = {name: value for name, value in design.items() if name != "kind"}
     if kind == "reader":
-        return Reader(**{name: value for name, value in design.items() if name != "kind"})
+        return Reader(**fields_of_its_own)
+    if kind == "recurrent":
+        return recurrent(**fields_of_its_own)
     given = {name: value for name, value in design.items() if name in CONFIGURED}
     if kind == "one_stack":
         return OneStack(Config(**given, dropout=0.0))
     if kind == "translator":
         return leave_out(Transformer(Config(**given, dropout=0.0)), design.get("without", ()))
-    raise ValueError(f'expected "reader", "one_stack" or "translator", got {kind!r}')
+    raise ValueError(f'expected "reader", "one_stack", "translator" or "recurrent", got {kind!r}')
 
 
 def linear(steps: int, warmup: int = 0) -> Schedule:
@@ -140,13 +164,13 @@ class Replay:
                 shape, data = given[name]
                 parameter.copy_(torch.as_tensor(data, dtype=parameter.dtype).reshape(shape))
 
-    def inputs(self, batch: Mapping[str, Any]) -> tuple[Tensor | None, ...]:
+    def inputs(self, batch: Mapping[str, Any]) -> tuple[Any, ...]:
         """A batch of the page as what the model is called with."""
 
         def tokens(name: str) -> Tensor:
             return torch.as_tensor(batch[name]).long().view(batch["rows"], -1)
 
-        if self.design["kind"] == "translator":
+        if self.design["kind"] in TWO_SIDED:
             lengths = torch.as_tensor(batch["source_lengths"]).long()
             return tokens("source"), lengths, tokens("target_in")
         words = tokens("tokens")
@@ -168,12 +192,17 @@ class Replay:
 
     def maps(self, batch: Mapping[str, Any]) -> dict[str, Float[Tensor, "rows heads query key"]]:
         """Every attention map of a batch, see `lib.attention.attention_maps`."""
+        if self.design["kind"] == "recurrent":
+            source, lengths, target_in = self.inputs(batch)
+            assert isinstance(self.model, Seq2Seq)
+            _, weights, _ = self.model.decoder(target_in, self.model.start(source, lengths))
+            return {} if weights is None else {"decoder.attention": weights.unsqueeze(1)}
         return attention_maps(self.model, *self.inputs(batch))
 
     def learn(self, batch: Mapping[str, Any]) -> float:
         """The mean loss over the targets that are not -1; the parameters get its gradients."""
-        kind = self.design["kind"]
-        targets = torch.as_tensor(batch["target_out" if kind == "translator" else "targets"]).long()
+        wanted = "target_out" if self.design["kind"] in TWO_SIDED else "targets"
+        targets = torch.as_tensor(batch[wanted]).long()
         self.optimizer.zero_grad()
         total = F.cross_entropy(
             self.logits(batch).flatten(0, -2), targets, ignore_index=-1, reduction="sum"

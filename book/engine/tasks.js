@@ -1,30 +1,14 @@
-// The eight laboratories: what a model reads, what it should answer, and how its answers are judged.
+// The laboratories' tasks: what a model reads, what it should answer, and how its answers are judged.
 // A task draws each batch from a generator that it is given, and from nothing else: so a batch can
 // be made again, in any order. What the model is tested on is drawn when the task is made.
 import * as math from "../widgets/js/math.js";
-import { hashOf, makeRandom } from "./random.js";
-
-const range = (n, entry = (i) => i) => Array.from({ length: n }, (_, i) => entry(i));
-const numbered = (words) => new Map(words.map((word, i) => [word, i]));
-const share = (list) => list.reduce((n, holds) => n + Boolean(holds), 0) / list.length;
-
-/** Whether a text belongs to the one in `oneIn` that no model is trained on. */
-const isHeldOut = (text, oneIn) => (hashOf(text) >>> 8) % oneIn === 0; // by its high bits
-
-/** The likeliest class of each row of logits. */
-function likeliest(logits, classes) {
-  return range(logits.length / classes, (row) => {
-    let best = row * classes;
-    for (let i = best; i < (row + 1) * classes; i += 1) if (logits[i] > logits[best]) best = i;
-    return best - row * classes;
-  });
-}
-
-/** Rows of numbers, made equally long by a number behind them, as one row. */
-function pack(rows, filler) {
-  const time = Math.max(...rows.map((row) => row.length));
-  return Int32Array.from(rows.flatMap((row) => [...row, ...range(time - row.length, () => filler)]));
-}
+import {
+  digitNumbers, digits, isHeldOut, likeliest, numbered, pack, range, share, sourcesOf, taughtOf,
+  tokensOf, written,
+} from "./batches.js";
+import { copying } from "./copying.js";
+import { ONES, TENS, inWords } from "./number_words.js";
+import { makeRandom } from "./random.js";
 
 /** A batch of pairs {input, answer}. */
 const batchOf = (pairs) => ({
@@ -50,15 +34,6 @@ const oneStack = (more) => ({
   kind: "one_stack", causal: false, norm: "pre", positions: "none", activation: "relu", tied: false,
   d_ff: 2 * more.d_model, ...more,
 });
-
-/** What a reader typed, cut into tokens that the model knows, or an error for the reader. */
-function tokensOf(pieces, vocabulary, known) {
-  const stranger = pieces.find((piece) => !vocabulary.has(piece));
-  if (stranger !== undefined) {
-    return { error: `The model does not know “${stranger}”. It knows ${known}.` };
-  }
-  return { ids: pieces.map((piece) => vocabulary.get(piece)) };
-}
 
 const wordsIn = (text) => text.toLowerCase().replaceAll(".", " . ").split(/\s+/).filter(Boolean);
 const listed = (words) => `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`;
@@ -112,9 +87,6 @@ function labelling({
 
   return { design, options, batch, probe, maps, ask };
 }
-
-const digits = range(10, String);
-const digitNumbers = numbered(digits);
 
 /** Exactly n digits out of a text, whatever blanks and commas stand between them. */
 function parseDigits(text, n) {
@@ -623,20 +595,6 @@ function senses({ attention, unsure, filled, updates, n_heads, d_model, lr }, ra
 
 // --- numbers into words ----------------------------------------------------------------------
 
-const ONES = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-  + "fifteen sixteen seventeen eighteen nineteen").split(" ");
-const TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split(" ");
-
-/** A number from 0 to 999,999 in English words. */
-export function inWords(n) {
-  const behind = (rest, and) => (rest ? [...(and ? ["and"] : []), ...inWords(rest)] : []);
-  if (n < 20) return [ONES[n]];
-  if (n < 100) return [TENS[Math.floor(n / 10) - 2], ...behind(n % 10, false)];
-  if (n < 1000) return [ONES[Math.floor(n / 100)], "hundred", ...behind(n % 100, true)];
-  return [...inWords(Math.floor(n / 1000)), "thousand", ...behind(n % 1000, n % 1000 < 100)];
-}
-
-const [PAD, BOS, EOS] = [0, 1, 2];
 const SOURCE = ["<pad>", "<eos>", ...digits];
 const TARGET = ["<pad>", "<bos>", "<eos>", ...ONES, ...TENS, "hundred", "thousand", "and"];
 const [sourceNumber, targetNumber] = [numbered(SOURCE), numbered(TARGET)];
@@ -666,38 +624,13 @@ function inEnglish({ design: more, options, rows, longest, most = MOST_DIGITS, a
     }
   }
 
-  function taught(list) {
-    const sources = list.map(encode);
-    const words = list.map((n) => inWords(n).map((word) => targetNumber.get(word)));
-    const target_in = words.map((ids) => [BOS, ...ids]);
-    return {
-      ...sourcesOf(sources),
-      target_in: pack(target_in, PAD), target_out: pack(words.map((ids) => [...ids, EOS]), -1),
-      target_time: Math.max(...target_in.map((ids) => ids.length)),
-    };
-  }
-
-  const sourcesOf = (sources) => ({
-    source: pack(sources, PAD), source_lengths: Int32Array.from(sources, (ids) => ids.length),
-    rows: sources.length, source_time: Math.max(...sources.map((ids) => ids.length)),
-  });
+  const wordsOf = (n) => inWords(n).map((word) => targetNumber.get(word));
+  const taught = (list) => taughtOf(list.map(encode), list.map(wordsOf));
 
   /** The likeliest word, again and again, until each text has its end. */
-  function translate(read, list) {
-    const from = sourcesOf(list.map(encode));
-    const texts = list.map(() => [BOS]);
-    while (texts[0].length < design.max_length && !texts.every((ids) => ids.includes(EOS))) {
-      const target_in = pack(texts, PAD);
-      const target_out = target_in.map(() => -1);
-      const batch = { ...from, target_in, target_out, target_time: texts[0].length };
-      const next = likeliest(read(batch).logits, TARGET.length);
-      texts.forEach((ids, row) => ids.push(next[(row + 1) * ids.length - 1]));
-    }
-    return texts.map((ids) => {
-      const end = ids.indexOf(EOS);
-      return ids.slice(1, end < 0 ? ids.length : end).map((id) => TARGET[id]);
-    });
-  }
+  const translate = (read, list) =>
+    written(read, list.map(encode), TARGET.length, design.max_length)
+      .map((ids) => ids.map((id) => TARGET[id]));
 
   // Numbers that are written word after word take as many passes as they have words: fewer of them
   const tested = [...new Set(range(400, () => draw(random, true)))].slice(0, alone ? 80 : 120);
@@ -713,13 +646,13 @@ function inEnglish({ design: more, options, rows, longest, most = MOST_DIGITS, a
     const got = likeliest(read(exam).logits, TARGET.length);
     const right = got.map((id, i) => exam.target_out[i] < 0 || exam.target_out[i] === id);
     const some = alone ? tested : tested.slice(0, 6);
-    const written = translate(read, some);
-    const whole = tested.map((n, row) => (alone ? isRight(n, written[row])
+    const said = translate(read, some);
+    const whole = tested.map((n, row) => (alone ? isRight(n, said[row])
       : right.slice(row * exam.target_time, (row + 1) * exam.target_time).every(Boolean)));
     const lengths = [...new Set(tested.map((n) => String(n).length))].sort();
     return {
       accuracy: share(whole),
-      examples: some.slice(0, 6).map((n, i) => example(n, written[i])),
+      examples: some.slice(0, 6).map((n, i) => example(n, said[i])),
       numbers: {
         ...(alone && { "next words right after the right ones":
           share(right.filter((_, i) => exam.target_out[i] >= 0)) }),
@@ -733,8 +666,8 @@ function inEnglish({ design: more, options, rows, longest, most = MOST_DIGITS, a
   function maps(read, text) {
     const { n, error } = text === null ? { n: tested[0] } : parse(text);
     if (error) return null;
-    const [written] = translate(read, [n]);
-    const given = ["<bos>", ...written];
+    const [said] = translate(read, [n]);
+    const given = ["<bos>", ...said];
     const columns = [...String(n), "<eos>"];
     const shown = { ...sourcesOf([encode(n)]),
       target_in: Int32Array.from(given, (word) => targetNumber.get(word)),
@@ -742,7 +675,7 @@ function inEnglish({ design: more, options, rows, longest, most = MOST_DIGITS, a
     const labels = {
       encoder: ["encoder", columns, columns],
       "decoder.self": ["decoder, self-attention", given, given],
-      "decoder.cross": ["decoder, cross-attention", [...written, "<eos>"], columns],
+      "decoder.cross": ["decoder, cross-attention", [...said, "<eos>"], columns],
     };
     return read(shown, { maps: true }).maps.map((map) => {
       const [, part, kind] = /^(encoder|decoder)\..*\.(self|cross)/.exec(map.name);
@@ -814,6 +747,8 @@ const TASKS = new Map(Object.entries({
   longer: { make: longer, rules: {
     positions: oneOf("none", "learned", "sinusoidal", "rotary", "alibi"), ...common } },
   numbers: { make: numbers, rules: { longest: whole(2, 6), ...common } },
+  copying: { make: copying, rules: { attention: switched, state: oneOf(8, 16, 32),
+    longest: whole(2, 16) } },
   parts: { make: parts, rules: Object.fromEntries(PARTS.map((part) => [part, switched])) },
 }));
 

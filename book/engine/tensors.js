@@ -61,14 +61,18 @@ class Buffer {
   }
 }
 
-/** A shape, and two places in memory: of its numbers, and of their gradients or null. */
+/**
+ * A shape, and two places in memory: of its numbers, and of their gradients or null. row: from row
+ * to row, where it is more than the rows are long; then `data` and `grad` have more than its numbers.
+ */
 class Tensor {
-  constructor(memory, shape, at, gradAt) {
+  constructor(memory, shape, at, gradAt, row = shape[shape.length - 1]) {
     this.memory = memory;
     this.shape = shape;
     this.at = at;
     this.gradAt = gradAt;
     this.width = shape[shape.length - 1];
+    this.row = row;
     this.size = shape.reduce((product, n) => product * n, 1);
     this.rows = this.size / this.width;
   }
@@ -81,8 +85,8 @@ class Tensor {
 // A matrix in memory: its address, and how far it is from row to row and from column to column.
 const matrix = (at, row, column = 1) => ({ at, row, column });
 const transposed = ({ at, row, column }) => matrix(at, column, row);
-const values = (tensor) => matrix(tensor.at, tensor.width);
-const gradients = (tensor) => matrix(tensor.gradAt, tensor.width);
+const values = (tensor) => matrix(tensor.at, tensor.row);
+const gradients = (tensor) => matrix(tensor.gradAt, tensor.row);
 
 class Engine {
   constructor({ path, kernels, memory }) {
@@ -280,6 +284,96 @@ class Engine {
     });
     return { output, weights };
   }
+
+  // --- step after step: what recurrent networks need ----------------------------------------------
+
+  /** Step t of x (batch, time, width), as (batch, width): the same numbers, the same gradients. */
+  at(x, t) {
+    const [batch, time, width] = x.shape;
+    const from = (start) => (start === null ? null : start + 4 * t * width);
+    return new Tensor(this.memory, [batch, width], from(x.at), from(x.gradAt), time * width);
+  }
+
+  /** x (batch, time, width) + y (batch, width), the same at each step. */
+  addToEach(x, y) {
+    const [batch, time, width] = x.shape;
+    const out = this.zeros(x.shape);
+    const each = (visit) => {
+      for (let row = 0; row < batch; row += 1) visit(4 * row * time * width, 4 * row * width);
+    };
+    this.kernels.add_rows(out.at, x.at, 1, x.size);
+    each((to, from) => this.kernels.add_rows(out.at + to, y.at + from, time, width));
+    this.record(() => {
+      this.kernels.add_rows(x.gradAt, out.gradAt, 1, x.size);
+      each((to, from) => this.kernels.sum_rows(y.gradAt + from, out.gradAt + to, time, width));
+    });
+    return out;
+  }
+
+  /** out += x W^T, in place; for an out whose own numbers no way back needs. */
+  addLinear(out, x, weight) {
+    const [outputs, inputs] = weight.shape;
+    this.product(values(out), values(x), transposed(values(weight)), x.rows, inputs, outputs);
+    this.record(() => {
+      const dy = gradients(out);
+      this.product(gradients(x), dy, values(weight), x.rows, outputs, inputs);
+      this.product(gradients(weight), transposed(dy), values(x), outputs, x.rows, inputs);
+    });
+  }
+
+  /**
+   * A step of a gated recurrent unit, written into out (batch, width): from x (batch, 3 width),
+   * what the input gives to reset gate, update gate and candidate, and from the old state h
+   * (batch, width), of which weight and bias make the same three.
+   */
+  gru(out, x, h, weight, bias) {
+    const { kernels } = this;
+    const hidden = this.linear(h, weight, bias); // its way back is behind that of the gates
+    const kept = this.memory.take(hidden.size);
+    kernels.gru(out.at, out.row, kept, x.at, x.row, hidden.at, h.at, h.row, h.rows, h.width);
+    this.record(() => kernels.gru_backward(x.gradAt, x.row, hidden.gradAt, h.gradAt, h.row,
+      out.gradAt, out.row, kept, hidden.at, h.at, h.row, h.rows, h.width));
+  }
+
+  /**
+   * Additive attention of one query for each sequence: v . tanh(query + key) are the scores of a
+   * softmax over the first lengths[row] keys; its weights mix the values. query (batch, d_scorer),
+   * key (batch, keys, d_scorer), value (batch, keys, width), v (1, d_scorer).
+   */
+  additiveAttention(query, key, value, v, lengths) {
+    const { kernels } = this;
+    const [batch, keys, scorer] = key.shape;
+    const weights = this.zeros([batch, keys]);
+    const output = this.zeros([batch, value.width]);
+    const kept = this.memory.take(key.size);
+    kernels.additive_scores(weights.at, kept, query.at, key.at, v.at, batch, keys, scorer);
+    kernels.softmax(weights.at, this.integers(lengths), 0, batch, 1, 1, keys, 0, 1);
+    kernels.mix(output.at, weights.at, value.at, batch, keys, value.width);
+    this.record(() => {
+      kernels.mix_backward(weights.gradAt, value.gradAt, output.gradAt, weights.at, value.at, batch,
+        keys, value.width);
+      kernels.softmax_backward(weights.gradAt, weights.at, batch, keys, 1);
+      kernels.additive_scores_backward(query.gradAt, key.gradAt, v.gradAt, weights.gradAt, kept,
+        v.at, batch, keys, scorer);
+    });
+    return { output, weights };
+  }
+
+  /** The row at the end of each sequence: x (batch, time, width), at step lengths[row] - 1. */
+  last(x, lengths) {
+    const [batch, time, width] = x.shape;
+    const wrong = lengths.find((length) => !(length > 0 && length <= time));
+    if (wrong !== undefined) throw new Error(`expected lengths from 1 to ${time}, got ${wrong}`);
+    const out = this.zeros([batch, width]);
+    const each = (visit) => lengths.forEach((length, row) =>
+      visit(4 * row * width, 4 * (row * time + length - 1) * width));
+    each((to, from) => this.kernels.add_rows(out.at + to, x.at + from, 1, width));
+    this.record(() => each((to, from) =>
+      this.kernels.add_rows(x.gradAt + from, out.gradAt + to, 1, width)));
+    return out;
+  }
+
+  // --- rows ---------------------------------------------------------------------------------------
 
   /** (x - mean) / sqrt(variance + eps) * gain + bias, each row by itself. */
   layerNorm(x, gain, bias, eps) {

@@ -12,7 +12,12 @@ from pathlib import Path
 from widgets import joiner
 
 QUOTES = ('"', "`")
-LABORATORIES = ("laboratory", "take_out")  # the widgets whose pages train
+LABORATORIES = (
+    "laboratory",
+    "take_out",
+    "bottleneck",
+    "train_now",
+)  # the widgets whose pages train
 FOLDER = Path(__file__).parent
 WORKER = FOLDER / "worker.js"
 

@@ -19,13 +19,16 @@ function mix(seed, part) {
 
 function diverged(step, lr, reason) {
   const message = `Training diverged at step ${step}: ${reason}. The learning rate, ${lr}, is too `
-    + "high here; try a third of it, or less.";
+    + "high here.";
   return Object.assign(new Error(message), { name: "Diverged", step });
 }
 
 /** What to know of settings that are possible and will hardly do, or null. */
 function noteOn({ steps, lr }) {
-  if (lr >= FAST) return `At a rate of ${lr} these small models hardly learn: each step goes too far.`;
+  if (lr >= FAST) {
+    return `At a rate of ${lr} these small models often learn badly or not at all: each step goes `
+      + "too far.";
+  }
   if (lr >= SLOW) return null;
   return `Adam changes a number by about the rate at each step, and the rate falls to 0: by at most `
     + `about ${(lr * steps / 2).toPrecision(1)} in this run, which may be too little to learn the task.`;
@@ -93,7 +96,8 @@ export function makeRun({ engine, task, settings, seed }) {
   }
 
   return {
-    step, probe, ask, record, steps, note: noteOn(work.options), parameters: model.count, load: model.load, save: model.save,
+    step, probe, maps, ask, record, steps, note: noteOn(work.options), parameters: model.count,
+    load: model.load, save: model.save,
     get done() { return taken === steps; },
   };
 }

@@ -9,6 +9,8 @@ const [SHARE, FREE] = [0.2, 1000]; // of training's time for probes, and millise
 const ASKED = 100; // steps between two answers to the reader's own input
 const slices = new MessageChannel(); // a timer would wait 4 ms before each slice
 let [id, run, going, text, probes, losses] = [0, null, false, "", null, []];
+let [until, keeps] = [null, false]; // a step before the last one to stop at; whether models are sent
+let looked = { of: "", run: null }; // a second model, which the page loads with earlier parameters
 let [spent, probing, reported, waiting] = [0, 0, 0, Promise.resolve()]; // milliseconds
 
 const post = (type, content) => postMessage({ type, id, ...content });
@@ -27,13 +29,22 @@ function report(step) {
 function probe() {
   const begun = performance.now();
   const found = run.probe(text);
-  post("probe", found);
+  const model = keeps ? run.save() : null;
+  postMessage({ type: "probe", id, ...found, text, model },
+    { transfer: model ? [model.buffer] : [] });
   probing += performance.now() - begun;
   return found.step;
 }
 
 function answer(step) {
   if (text) post("answer", { step, text, ...run.ask(text) });
+}
+
+/** Takes a question of the reader's, or says what is wrong with it and keeps the one before. */
+function take(asked) {
+  const found = asked ? run.ask(asked) : null;
+  if (found?.error) post("answer", { step: null, text: asked, ...found });
+  else text = asked;
 }
 
 /** One step; then what is due after it. */
@@ -43,11 +54,12 @@ function advance() {
     const { step, loss } = run.step();
     spent += performance.now() - begun;
     losses.push([step, loss]);
-    if (run.done || (probes.has(step) && probing < SHARE * spent + FREE)) probe();
-    if (step % ASKED === 0 || run.done) answer(step);
-    if (run.done) going = false;
+    const ends = run.done || step === until;
+    if (ends || (probes.has(step) && probing < SHARE * spent + FREE)) probe();
+    if (step % ASKED === 0 || ends) answer(step);
+    if (ends) going = false;
     if (!going || performance.now() - reported > REPORT) report(step);
-    if (run.done) post("done", { step });
+    if (ends) post(run.done ? "done" : "halted", { step });
   } catch (error) {
     going = false;
     const step = losses.at(-1)?.[0] ?? null;
@@ -83,13 +95,16 @@ async function fastest(wasm) {
 }
 
 const heard = {
-  async start({ id: number, task, settings, seed, wasm, text: asked, paused }) {
-    [id, text] = [number, asked];
+  async start({ id: number, task, settings, seed, wasm, text: asked = "", paused, ...more }) {
+    [id, text] = [number, ""];
+    ({ until = null, models: keeps = false } = more);
     try {
       const engine = await fastest(wasm);
       run = trainer.makeRun({ engine, task, settings, seed });
       probes = probeSteps(run.steps);
-      post("ready", { path: engine.path, parameters: run.parameters, steps: run.steps });
+      post("ready", { path: engine.path, parameters: run.parameters, steps: run.steps,
+        note: run.note });
+      take(asked);
       answer(probe());
       if (!paused) go();
     } catch (error) {
@@ -97,15 +112,31 @@ const heard = {
     }
   },
   pause() { // the page then shows the step at which the run stands, not that of the last report
-    if (!going) return;
+    if (!run || !going) return;
     going = false;
     report(probe());
   },
   go,
   step() { if (!going && !run.done) advance(); },
   ask({ text: asked }) {
-    text = asked;
-    answer(probe()); // the maps of the text are those of the step that answers it
+    take(asked);
+    if (text === asked) answer(probe()); // its maps are those of the step that answers it
+  },
+  question({ text: asked }) { take(asked); }, // for what comes; the page looks at another model
+  /** What another model of the page answers, and its maps: any run's, after any step. */
+  async look({ id: number, step, task, settings, seed, wasm, model, text: asked }) {
+    const of = JSON.stringify([task, settings, seed]);
+    if (looked.of !== of) {
+      looked = { of, run: trainer.makeRun({ engine: await fastest(wasm), task, settings, seed }) };
+    }
+    looked.run.load(model);
+    const found = asked ? looked.run.ask(asked) : {};
+    postMessage({ type: "looked", id: number, step, text: asked, answer: found,
+      ...(!found.error && looked.run.maps(asked)) });
+  },
+  leave() {
+    heard.pause();
+    close();
   },
   record({ steps }) {
     const { design, options, parameters, batch } = run.record();
@@ -114,6 +145,8 @@ const heard = {
   },
 };
 
+const FIRST = ["start", "look", "leave"]; // what may come before there is a run
+
 onmessage = ({ data }) => { // one after the other, although the engine takes a while to make
-  waiting = waiting.then(() => (run || data.type === "start" ? heard[data.type](data) : null));
+  waiting = waiting.then(() => (run || FIRST.includes(data.type) ? heard[data.type](data) : null));
 };

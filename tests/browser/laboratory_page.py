@@ -19,6 +19,7 @@ SMALL: dict[str, dict[str, Any]] = {  # each task with settings that train in a 
     "depth": {"norm": "post", "n_layers": 3, "warmup": 2, "n_heads": 2, "d_model": 14, "lr": 0.01},
     "longer": {"positions": "rotary", "n_layers": 1, "n_heads": 2, "d_model": 12, "lr": 0.01},
     "numbers": {"longest": 3, "n_layers": 1, "n_heads": 2, "d_model": 14, "lr": 0.003},
+    "copying": {"attention": True, "state": 8, "longest": 3},
     "parts": {"cross_attention": True, "causal_mask": False, "residual": True, "positions": True}
     | {"encoder_self_attention": True, "decoder_self_attention": True, "feed_forward": True}
     | {"heads": True, "root": True, "norms": True, "relu": True},

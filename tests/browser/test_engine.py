@@ -123,12 +123,22 @@ def without():
         }
 
 
+def recurrent():
+    """The models of chapters 1 and 2, with sizes that no two of them share, and of one number."""
+    for sizes, attention in product(((3, 5, 7), (7, 11, 2), (1, 1, 1)), (False, True)):
+        d_embed, d_hidden, d_scorer = sizes
+        design = {"kind": "recurrent", "source_vocab": 13, "target_vocab": 17, "d_embed": d_embed}
+        design |= {"d_hidden": d_hidden, "attention": attention}
+        yield design | ({"d_scorer": d_scorer} if attention else {})
+
+
 DESIGNS = [
     *readers(),
     *stacks("one_stack", "causal"),
     *stacks("translator", "tied"),
     *padded(),
     *without(),
+    *recurrent(),
 ]
 OPTIONS = [
     {"steps": STEPS, "lr": 1e-3, "schedule": "cosine", "warmup": 7, "clip": 0.5},
@@ -399,7 +409,12 @@ def test_a_rate_too_high_gives_large_losses_or_nan_and_no_error(train, wasm, pat
 @pytest.mark.parametrize(
     ("design", "options", "batch", "message"),
     [
-        ({"kind": "writer"}, {}, {}, "expected a kind out of reader, one_stack, translator"),
+        (
+            {"kind": "writer"},
+            {},
+            {},
+            "expected a kind out of reader, one_stack, translator, recurrent",
+        ),
         ({"d_k": 2.5}, {}, {}, "multiple of n_heads"),
         ({}, {"schedule": "step"}, {}, "expected a schedule out of constant, linear, cosine"),
         ({}, {"warmup": 50}, {}, "expected fewer steps of warm-up than 50, got 50"),
@@ -414,6 +429,11 @@ def test_what_is_wrong_is_named(run, wasm, design, options, batch, message):
     assert message in run(REFUSED, [wasm, *given])
     stack = STACK | {"positions": "rotary", "d_model": 7}
     assert "even d_k" in run(REFUSED, [None, stack, OPTIONS[0], TOKENS])
+    sequences = {"source": [3, 2], "source_lengths": [3], "rows": 1, "source_time": 2}
+    sequences |= {"target_in": [1], "target_time": 1, "target_out": [3]}
+    assert "expected lengths from 1 to 2, got 3" in run(
+        REFUSED, [wasm, DESIGNS[-1], OPTIONS[0], sequences]
+    )
     stack = STACK | {"positions": "spiral"}
     assert "positions out of none, sinusoidal" in run(REFUSED, [None, stack, OPTIONS[0], TOKENS])
 
@@ -455,7 +475,7 @@ def test_normal_numbers_need_no_logarithm_of_the_browsers(run):
     ) == run("() => makeRandom(3).normal()")
 
 
-@pytest.mark.parametrize("number", [0, 1, 6, 8, 26, 27])
+@pytest.mark.parametrize("number", [0, 1, 6, 8, 26, 27, -6, -5])
 def test_first_parameters_are_spread_as_the_librarys(train, number):
     """Each parameter's mean and spread, over some seeds of both."""
     design = DESIGNS[number]

@@ -8,6 +8,8 @@ import pytest
 import torch
 from num2words import num2words
 
+from engine.replay import make_model
+from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 from tests.browser.laboratory_page import SMALL, LaboratoryPage
 
 pytestmark = pytest.mark.browser
@@ -48,7 +50,7 @@ def test_a_batch_depends_on_its_generator_alone(page, task):
     assert first == again == of_other
     assert first != next_one
     lists = {name: len(values) for name, values in first.items() if isinstance(values, list)}
-    if task in ("numbers", "parts"):
+    if task in ("numbers", "parts", "copying"):
         n, source, target = (first[name] for name in ("rows", "source_time", "target_time"))
         sizes = {"source": n * source, "source_lengths": n}
         assert lists == sizes | {"target_in": n * target, "target_out": n * target}
@@ -307,7 +309,9 @@ def test_the_least_loss_is_the_grammars_own(page):
 
 def test_numbers_in_words(page):
     numbers = [*range(1101), *range(1900, 2125), *range(99_990, 100_130), 999_999, 120_000, 700_001]
-    got = page.run("return numbers.map((n) => tasks.inWords(n).join(' '));", numbers=numbers)
+    got = page.run(
+        "return numbers.map((n) => $number_words.inWords(n).join(' '));", numbers=numbers
+    )
     assert got == [num2words(n).replace("-", " ").replace(",", "") for n in numbers]
 
 
@@ -521,7 +525,8 @@ def test_each_task_takes_its_whole_domain(page):
         "filled": (True, False), "updates": (1, 300),
         "attention": ("itself", "equal", "chosen"),
     }  # fmt: skip
-    sized = {task: settings for task, settings in SMALL.items() if task != "parts"}
+    apart = ("parts", "copying")
+    sized = {task: settings for task, settings in SMALL.items() if task not in apart}
     for task, settings in sized.items():
         own = {name: values for name, values in domains.items() if name in settings}
         for name, value in itertools.chain(*([(n, v) for v in vs] for n, vs in own.items())):
@@ -552,3 +557,35 @@ def test_numbers_are_judged_as_the_model_writes_them(page):
     assert 60 <= found["asked"]["rows"] <= 80
     lengths = [name for name in found["numbers"] if name.startswith("numbers of")]
     assert lengths == [f"numbers of {n} digits right" for n in (2, 3, 4, 5)]
+
+
+@pytest.mark.parametrize("state", [8, 16, 32])
+@pytest.mark.parametrize("attention", [False, True])
+def test_copying_has_the_models_of_the_library(page, attention, state):
+    settings = {"attention": attention, "state": state, "longest": 12}
+    design = page.run(MAKE + "return work.design;", task="copying", settings=settings)
+    model = make_model(design)
+    assert type(model) is (AttentionSeq2Seq if attention else Seq2Seq)
+    assert model.encoder.d_hidden == state
+
+
+def test_copying_trains_and_tests_on_other_lists_of_each_length(page):
+    trained: dict[int, set[tuple[int, ...]]] = {}
+    for batch in trained_on(page, "copying", longest=5):
+        assert batch["target_in"][0] == 1, "BOS"
+        time = batch["source_time"]
+        for row, length in enumerate(batch["source_lengths"]):
+            *digits, end = batch["source"][row * time : row * time + length]
+            assert end == 2, "EOS"
+            wanted = batch["target_out"][row * time : (row + 1) * time]
+            assert wanted == [*digits, end] + [-1] * (time - length)
+            trained.setdefault(len(digits), set()).add(tuple(digits))
+    assert sorted(trained) == [2, 3, 4, 5]
+    found = exam(page, "copying", longest=5)
+    asked, lengths = found["asked"], found["lengths"]
+    assert [one["length"] for one in lengths] == [2, 3, 4, 5]
+    assert all(one["digits"] == one["lists"] == 1 for one in lengths)
+    time = asked["source_time"]
+    for row, length in enumerate(asked["source_lengths"]):
+        digits = tuple(asked["source"][row * time : row * time + length - 1])
+        assert digits not in trained[len(digits)]

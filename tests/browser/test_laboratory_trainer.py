@@ -116,7 +116,7 @@ def test_a_probe_shows_maps_examples_and_numbers_and_changes_nothing(page, task)
     for one in first["maps"]:
         heads, queries, keys = one["heads"], one["queries"], one["keys"]
         assert (heads, queries, keys) == (
-            SMALL[task].get("n_heads", 4),
+            SMALL[task].get("n_heads", 1 if task == "copying" else 4),
             len(one["rows"]),
             len(one["columns"]),
         )
@@ -198,7 +198,7 @@ def test_heads_divide_the_work_and_one_head_fails(page):
     [
         (1e-2, None),
         (1e-3, None),
-        (0.1, "At a rate of 0.1 these small models hardly learn: each step goes too far."),
+        (0.1, "often learn badly or not at all: each step goes too far."),
         (3e-4, "by at most about 0.06 in this run, which may be too little to learn the task."),
     ],
 )
@@ -225,3 +225,24 @@ def test_parts_that_stay_begin_as_in_the_whole_model(page):
             assert {gone[part] in name for name in whole.keys() - found.keys()} == {True}
     drawn = [tuple(data) for data in whole.values() if len(set(data)) > 1]
     assert len(set(drawn)) == len(drawn) > 15
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_no_number_of_a_high_rate_is_too_small_to_be_fast(page, plain):
+    """Subnormal numbers take a processor many times as long; a whole number up to 1023 looks alike.
+
+    At a rate of 0.1 scores grow until the softmax has weights of e^-80 and less.
+    """
+    body = """const engine = await makeEngine({ wasm: plain ? null : bytes(WASM) });
+      const run = trainer.makeRun({ engine, task: "neighbours", settings, seed: 0 });
+      while (run.step().step < 100);
+      const { floats, integers, top } = engine.memory;
+      let count = 0;
+      for (let i = 0; i < top / 4; i += 1) {
+        count += Math.abs(floats[i]) < 2 ** -126 && (integers[i] & 0x7fffffff) > 1023;
+      }
+      return { count, all: top / 4 };"""
+    settings = {"n_heads": 4, "d_model": 32, "d_k": 8, "lr": 0.1}
+    found = page.run(body, settings=settings, plain=plain)
+    assert found["all"] > 100_000
+    assert found["count"] == 0

@@ -1,24 +1,41 @@
-"""The first page: one screen says what the book is, and its widget runs."""
+"""The first page: one screen says what the book is, and one press trains a Transformer on it."""
+
+import re
+from collections.abc import Callable
+from urllib.parse import urljoin
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from build.pages.pages import DOWNLOADS, link_downloads
+from tests.browser.weigh import visit
 from tests.paths import HTML
 
 pytestmark = [pytest.mark.browser, pytest.mark.built]
-ALWAYS = ["h1", ".landing-text li:last-child", "text=Start with chapter 1"]
+PANEL = ".landing-widget .bw"
+ALWAYS = ["h1", ".landing-text p", "text=Start with chapter 1", f"{PANEL} .bw-primary"]
 SCREENS = [
-    (1440, 900, [*ALWAYS, ".landing-path li:last-child", ".landing-widget .bw"]),
-    (390, 844, ALWAYS),
+    (1440, 900, [*ALWAYS, ".landing-points li:last-child", ".landing-path li:last-child", PANEL]),
+    (1280, 800, [*ALWAYS, PANEL]),
+    (390, 844, [*ALWAYS, ".now-said"]),
 ]
+HEADER = ".bd-header-article"  # of the page, which stays at its top
+STATUS = f"document.querySelector('{PANEL} .lab-status').textContent"
+# Chromium's figures for 3G: 1.6 Mbit a second and 150 ms, as web performance tools take them
+SLOW = {"offline": False, "latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 93_750}
 
 
 def landing(page: Page, width: int, height: int) -> None:
     page.set_viewport_size({"width": width, "height": height})
     page.goto((HTML / "book" / "intro.html").as_uri())
-    page.wait_for_selector(".landing-widget .bw")
+    page.wait_for_selector(PANEL)
     page.evaluate("document.fonts.ready")  # the text moves when they come
+
+
+def trained(page: Page, press: Callable[[], None]) -> str:
+    press()
+    page.wait_for_function(f"() => / done:|✗/.test({STATUS})", timeout=60_000)
+    return page.locator(f"{PANEL} .lab-status").inner_text()
 
 
 @pytest.mark.parametrize(("width", "height", "parts"), SCREENS)
@@ -37,16 +54,70 @@ def test_one_screen_says_what_the_book_is(page, width, height, parts, sizes):
         assert box["x"] + box["width"] <= width, part
 
 
-def test_the_widget_of_the_first_page_moves(page):
+def test_one_press_trains_a_transformer(page):
+    """From a file, too; and each of its links leads to where it says."""
     landing(page, 1440, 900)
-    widget = page.locator(".landing-widget")
-    before = widget.locator(".ap-now").inner_text()
-    widget.get_by_role("button", name="Next").click()
-    expect(widget.locator(".bw-value").first).to_contain_text("2 of")
-    expect(widget.locator(".ap-now")).not_to_have_text(before)
+    status = trained(page, page.get_by_role("button", name="Train", exact=True).click)
+    assert int(re.search(r"right: (\d+)%", status)[1]) >= 90
+    box = page.locator(PANEL).bounding_box()
+    assert box["y"] + box["height"] <= 900
+    addresses = page.locator(f"{PANEL} .now-about a").evaluate_all(
+        "(all) => all.map((link) => link.href)"
+    )
+    assert len(addresses) == 2
+    for address in addresses:
+        page.goto(address)
+        assert page.locator(".bd-article h1").count() == 1, address
+        if place := address.partition("#")[2]:
+            expect(page.locator(f"[id='{place}'] [data-module=take_out]")).to_have_count(1)
+
+
+def test_on_a_telephone_the_panel_is_one_screen_after_the_press(browser):
+    page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    landing(page, 390, 844)
+    trained(page, page.get_by_role("button", name="Train", exact=True).tap)
+    page.wait_for_function(
+        "(panel) => document.querySelector(panel).getBoundingClientRect().bottom <= innerHeight",
+        arg=PANEL,
+    )
+    box = page.locator(PANEL).bounding_box()
+    header = page.locator(HEADER).bounding_box()
+    assert box["y"] >= header["y"] + header["height"]
+    assert box["y"] + box["height"] <= 844
+    page.close()
 
 
 def test_the_start_leads_to_chapter_one(page):
     landing(page, 390, 844)
     page.get_by_role("link", name="Start with chapter 1").click()
     page.wait_for_url("**/01_seq2seq.html")
+
+
+def test_the_laboratories_are_one_press_away(page):
+    landing(page, 1440, 900)
+    page.locator(".landing-points").get_by_role("link", name="laboratories").click()
+    page.wait_for_url("**/laboratories.html")
+
+
+def test_nothing_of_the_engine_comes_before_the_press(browser, site):
+    parts = visit(browser, urljoin(site, "book/intro.html")).parts
+    assert any("train_now.js" in address for address in parts)
+    assert not [address for address in parts if "engine.js" in address]
+
+
+def test_the_first_picture_comes_soon_on_a_slow_connection(browser, site):
+    """At the speed of 3G, text and panel stand within three seconds."""
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    session = context.new_cdp_session(page)
+    session.send("Network.enable")
+    session.send("Network.emulateNetworkConditions", SLOW)
+    page.goto(urljoin(site, "book/intro.html"), wait_until="commit")
+    page.wait_for_selector(PANEL)
+    seconds = page.evaluate("() => performance.now() / 1000")
+    first = page.evaluate(
+        "() => performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"
+    )
+    context.close()
+    assert first <= 3, first
+    assert seconds <= 3, seconds

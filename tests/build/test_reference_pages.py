@@ -1,6 +1,7 @@
 """The glossary and the index: every word is used, and every place is there."""
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -10,8 +11,11 @@ from docutils import nodes
 from docutils.utils import new_document
 
 from build.directives import index
+from build.directives.widgets import DATA, USED
 from build.doctree import glossary
 from build.source.rooms import Room, rooms
+from engine.laboratory import TASKS
+from engine.text import LABORATORIES
 from tests.paths import BOOK, ROOT
 
 GLOSSARY = (BOOK / "glossary.md").read_text(encoding="utf-8")
@@ -180,3 +184,46 @@ def test_margin_notes_are_few_and_short(name):
             note
         )  # it reads as it is where nothing sets it
     assert not text.partition("## Exercises")[2].count("{margin}")
+
+
+# --- laboratories -------------------------------------------------------------------------------
+
+LISTED = re.compile(
+    r"^- \[([^]]+)\]\(([\w.]+)(?:#([\w-]+))?\), (.+?)\\\n {2}(\S.*(?:\n {2}.*)*)", re.M
+)
+ON_THE_FIRST_PAGE = "train_now"
+
+
+def laboratories(path: Path) -> list[tuple[str, str, str]]:
+    """Of each laboratory of a chapter: its module, its task if it has one, and its section."""
+    found, section = [], ""
+    for cell in nbformat.read(path, as_version=4).cells:
+        for title in re.findall(r"^#{2,3} (.+)$", cell.source, re.M):
+            section = index.slug(title) if cell.cell_type == "markdown" else section
+        for output in cell.get("outputs", ()):
+            html = output.get("data", {}).get("text/html", "")
+            for module in set(USED.findall(html)) & set(LABORATORIES):
+                task = json.loads(DATA.search(html)["data"]).get("task", "")
+                found.append((module, task, section))
+    return found
+
+
+def test_the_page_of_laboratories_lists_every_one_in_its_place():
+    listed = LISTED.findall((BOOK / "laboratories.md").read_text(encoding="utf-8"))
+    [(_, first, _, where, _), *others] = listed
+    assert (first, where) == ("intro.md", "on the first page")
+    assert f"```{{widget}} {ON_THE_FIRST_PAGE}\n" in (BOOK / "intro.md").read_text("utf-8")
+    there = [
+        (f"{name}.ipynb", section, f"chapter {int(name[:2])}", module, task)
+        for name, path in sorted(CHAPTERS.items())
+        for module, task, section in laboratories(path)
+    ]
+    assert [(file, section, where) for _, file, section, where, _ in others] == [
+        (file, section, where) for file, section, where, *_ in there
+    ]
+    for (title, *_), (*_, task) in zip(others, there, strict=True):
+        if task:
+            assert title.replace("*", "") == TASKS[task].title
+    assert {module for *_, module, _ in there} | {ON_THE_FIRST_PAGE} == set(LABORATORIES)
+    for *_, text in listed:
+        assert 10 <= len(text.split()) <= 45

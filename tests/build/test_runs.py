@@ -92,6 +92,15 @@ def test_a_stored_widget_is_found_in_the_first_chapter_that_has_it(tmp_path):
         widgets.stored_widget("dial", tmp_path)
 
 
+def test_a_widget_in_no_chapter_lies_beside_its_script(tmp_path, monkeypatch):
+    path = tmp_path / "dial.html"
+    monkeypatch.setattr(widgets, "widgets", lambda: {"dial": tmp_path})
+    with pytest.raises(ValueError, match="expected a stored widget 'dial'"):
+        widgets.stored_widget("dial", tmp_path)
+    path.write_text("<p>its output</p>", encoding="utf-8")
+    assert widgets.stored_widget("dial", tmp_path) == (path, "<p>its output</p>")
+
+
 def test_a_page_may_show_a_stored_widget_in_another_state():
     html = (
         '<p>a</p><script type="application/json">{"step":3,"kind":"a","text":"\\u003cb>"}</script>b'

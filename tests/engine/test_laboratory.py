@@ -30,9 +30,10 @@ def test_every_task_starts_within_its_settings_and_hands_them_over(task):
     assert set(found.start) == set(found.settings)
     assert widget.settings() == dict(found.start)
     data = json.loads(widget.data_json())
-    assert set(data) == {"task", "about", "domains", "seed", *found.settings}
-    assert set(data["domains"]) == {"seed", *found.settings}
-    assert data["seed"] == 0
+    assert set(data) == {"task", "about", "domains", "seed", "step", *found.settings}
+    assert set(data["domains"]) == {"seed", "step", *found.settings}
+    assert (data["seed"], data["step"]) == (0, 0)
+    assert data["about"]["advised"] in found.settings["lr"].options
     for one in data["about"]["settings"]:
         assert one["options"] == list(found.settings[one["name"]].options)
         assert len(set(one["words"])) == len(one["options"])

@@ -4,6 +4,7 @@ import torch
 from engine.replay import Reader, Replay, linear, make_model
 from lib.data import PAD, Batch
 from lib.masks import causal_mask
+from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 from lib.training import cosine, train
 from lib.transformer import OneStack, Transformer
 
@@ -22,6 +23,15 @@ READER = {
     "positions": "learned",
     "length": 17,
 }
+RECURRENT = {
+    "kind": "recurrent",
+    "source_vocab": 13,
+    "target_vocab": 11,
+    "d_embed": 3,
+    "d_hidden": 5,
+    "attention": False,
+}
+ATTENTION = RECURRENT | {"attention": True, "d_scorer": 7}
 OPTIONS = {"steps": 23, "lr": 3e-3, "schedule": "cosine", "warmup": 5, "clip": 0.7}
 
 
@@ -43,6 +53,9 @@ def test_each_design_has_its_model():
     assert isinstance(make_model(TRANSLATOR), Transformer)
     assert make_model(TRANSLATOR).config.dropout == 0
     assert make_model(READER).attention.w_q.weight.shape == (3 * 11, 7)
+    assert type(make_model(RECURRENT)) is Seq2Seq
+    assert isinstance(make_model(ATTENTION), AttentionSeq2Seq)
+    assert make_model(ATTENTION).decoder.attention.score.weight.shape == (1, 7)
 
 
 def test_the_given_parameters_are_the_models():
@@ -92,6 +105,21 @@ def test_one_stack_is_causal_on_request(causal):
     assert bool((weights.triu(1) == 0).all()) is causal
 
 
+def test_a_recurrent_model_has_a_map_of_its_attention():
+    batch = {"rows": 2, "source": [4, 5, 2, 6, 2, 0], "source_lengths": [3, 2]} | {
+        "target_in": [1, 4, 5, 6, 1, 7, 8, 9],
+        "target_out": [4, 5, 6, 2, 7, 8, 9, -1],
+    }
+    replay = replay_of(ATTENTION)
+    assert replay.logits(batch).shape == (2, 4, 11)
+    weights = replay.maps(batch)["decoder.attention"]
+    assert weights.shape == (2, 1, 4, 3)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 1, 4))
+    assert not weights[1, :, :, 2].any(), "padding"
+    assert replay.learn(batch) > 0
+    assert replay_of(RECURRENT).maps(batch) == {}
+
+
 def test_a_reader_names_classes_for_each_output():
     replay = replay_of(READER)
     batch = {"tokens": [1, 2, 3, 4, 5, 6], "rows": 2, "time": 3}
@@ -120,7 +148,13 @@ def test_linear_is_torchs_after_the_warm_up():
 @pytest.mark.parametrize(
     ("design", "options", "message"),
     [
-        (READER | {"kind": "writer"}, {}, 'expected "reader", "one_stack" or "translator"'),
+        (
+            READER | {"kind": "writer"},
+            {},
+            '"one_stack", "translator" or "recurrent", got \'writer\'',
+        ),
+        (ATTENTION | {"d_scorer": None}, {}, "expected a d_scorer with attention alone"),
+        (RECURRENT | {"d_scorer": 7}, {}, "expected a d_scorer with attention alone"),
         (READER | {"positions": "rotary"}, {}, 'expected positions "none" or "learned"'),
         (ONE_STACK | {"n_heads": 5}, {}, "expected d_model to be a multiple of n_heads"),
         (READER, {"schedule": "step"}, "expected a schedule out of constant, linear, cosine"),

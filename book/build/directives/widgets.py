@@ -12,7 +12,7 @@ which a laboratory trains, and the record that one shows; no page loads any of t
 asks.
 
 The directive `{widget} NAME` shows, on a page without code, the widget that a chapter has stored,
-as it is there or in another state:
+or that lies beside its script because no chapter has it, as it is there or in another state:
 
     ```{widget} written_without
     :state: sentence=4
@@ -140,9 +140,10 @@ def on_page(app, page, template, context, doctree) -> None:
 
 
 def stored_widget(name: str, folder: Path) -> tuple[Path, str]:
-    """The first chapter in `folder` with a widget `name` in its outputs, and that output.
+    """The first chapter in `folder` with a widget `name` in its outputs, and that output; of a
+    widget that no chapter has, the file beside its script, see `scripts/store_widgets.py`.
 
-    Errors: ValueError if no chapter has one.
+    Errors: ValueError if it is stored nowhere.
     """
     for path in sorted(folder.glob("[0-9]*.ipynb")):
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
@@ -150,6 +151,9 @@ def stored_widget(name: str, folder: Path) -> tuple[Path, str]:
                 html = "".join(output.get("data", {}).get("text/html", ""))
                 if name in USED.findall(html):
                     return path, html
+    beside = widgets().get(name, folder) / f"{name}.html"
+    if beside.is_file():
+        return beside, beside.read_text(encoding="utf-8")
     raise ValueError(f"expected a stored widget {name!r} in a chapter of {folder}, found none")
 
 

@@ -34,9 +34,15 @@ NEEDED = {
     "questions.js": r'class="ask (?:predict|outcome|recall|review)',
     "schematics.css": r'<svg class="sch',
     "exercise.css": r'class="(?:[^"]* )?(?:exercise|solution)',
+    "mystnb.css": r'class="(?:[^"]* )?cell[ _"]',
+    **dict.fromkeys(
+        ("togglebutton.css", "togglebutton.js"),
+        r'class="(?:(?=[^"]*\badmonition\b)[^"]*\bdropdown\b|(?:[^"]* )?toggle[ "])',
+    ),
 }
 # Until a script says which theme it is, it is the light one: without scripts there were no colours.
 PLAIN = re.compile(r'(<html\b[^>]*\bdata-theme=)"auto"')
+HASH = re.compile(r"\.[0-9a-f]{64}(?=\.)")
 OPTIONS = "documentation_options.js"  # 0.3 kB that a script inside the page asks for at once
 
 PDF, EPUB = (f"the-transformer-piece-by-piece.{ending}" for ending in ("pdf", "epub"))
@@ -115,7 +121,8 @@ def keep_used(text: str, options: str) -> str:
 
 
 def file_name(address: str) -> str:
-    return address.split("?")[0].rsplit("/", 1)[-1]
+    """The name of a file without its version, whether behind the name or inside it."""
+    return HASH.sub("", address.split("?")[0].rsplit("/", 1)[-1])
 
 
 def link_downloads(text: str, sizes: dict[str, int]) -> str:

@@ -1,4 +1,6 @@
 // The laboratory "Take a part out": the whole model, and beside it one without some of its parts.
+import * as labMaps from "../../engine/lab_maps.js";
+import * as labModels from "../../engine/lab_models.js";
 import * as labResults from "../../engine/lab_results.js";
 import * as labWorker from "../../engine/lab_worker.js";
 import * as chart from "../../widgets/js/chart.js";
@@ -12,9 +14,8 @@ const NEXT = "next words right after the right ones"; // as the task names it
 const FIRST = "73691"; // the number that is written unless the reader asks for another
 const MEAN = "mean";
 const WHOLE = "the whole model";
-const OVER = ["done", "stopped", "failed"];
 
-const isOver = ({ state }) => OVER.includes(state);
+const { alike, isOver } = labModels;
 const { h } = ui;
 
 /** Texts as a list in a sentence. */
@@ -42,12 +43,8 @@ function select(label, change) {
 const wordsOf = ({ output }) => (output.length ? output : ["(no word)"]);
 
 /** One head of a map as rows of numbers, or the mean of its heads. */
-function rowsOf({ heads, queries, keys, data }, head) {
-  const chosen = head === MEAN ? Array.from({ length: heads }, (_, k) => k)
-    : [Math.min(Number(head), heads) - 1];
-  return Array.from({ length: queries }, (_, i) => Array.from({ length: keys }, (_, j) =>
-    chosen.reduce((sum, k) => sum + data[(k * queries + i) * keys + j], 0) / chosen.length));
-}
+const rowsOf = (map, head) => (head === MEAN ? labMaps.meanOf(map)
+  : labMaps.headOf(map, Math.min(Number(head), map.heads) - 1));
 
 /** One of the two models: its figures, the reader's number as it writes it, and an attention map. */
 function side(place) {
@@ -89,122 +86,51 @@ function build(w) {
   const parts = w.data("parts").map(([name, label, words]) => ({ name, label, words }));
   w.state();
 
-  let models = []; // of this visit, in the order in which they began
+  const visit = labModels.models(w, { task: "parts", asked: () => asked, changed: () => later(),
+    ended: () => ended() });
+  const models = visit.all; // of this visit, in the order in which they began
   let rows = []; // a line for each
   let shown = null; // the one beside the whole model, or the whole model itself
-  let [made, timer, drawn, cost, asked, problem] = [0, null, 0, 0, FIRST, ""];
+  let [timer, drawn, cost, asked, problem] = [null, 0, 0, FIRST, ""];
 
   const outOf = (settings) => parts.filter(({ name }) => !settings[name]);
   const titleOf = (settings) => {
     const out = outOf(settings).map(({ words }) => words);
     return out.length ? `without ${listed(out)}` : WHOLE;
   };
-  const alike = (one, other) => Object.keys(one).every((key) => one[key] === other[key]);
   const wholeFor = (settings) => ({ ...settings,
     ...Object.fromEntries(parts.map(({ name }) => [name, true])) });
-  const find = (settings) => models.find((one) => alike(one.settings, settings));
 
   /** The whole model with the seed of what is shown, and what is shown if that is another one. */
   function pair() {
-    const whole = find(wholeFor(shown.settings));
+    const whole = visit.find(wholeFor(shown.settings));
     return [whole, shown].filter((one, i, all) => one && all.indexOf(one) === i);
   }
 
   // --- training ----------------------------------------------------------------------------------
 
-  function drop(model) {
-    model.engine?.close();
-    models = models.filter((one) => one !== model);
-  }
-
-  function stopAll() {
-    for (const model of models.filter((one) => !isOver(one))) {
-      model.engine?.worker.postMessage({ type: "pause" });
-      model.state = "stopped";
-    }
-  }
-
-  function fail(model, message) {
-    if (!models.includes(model)) return;
-    [model.state, model.problem] = ["failed", message];
-    ended();
-  }
-
-  /** Trains a model of these settings in a worker of its own. */
-  async function begin(settings) {
-    made += 1;
-    const model = { id: made, settings, title: titleOf(settings), state: "loading", step: 0,
-      steps: 1, ms: 0, losses: [], probes: [], answer: null, path: "", engine: null, problem: "" };
-    models.push(model);
-    shown = model;
-    try {
-      const engine = await labWorker.start(w, (message) => hear(model, message),
-        (message) => fail(model, message));
-      if (!models.includes(model)) {
-        engine.close();
-        return;
-      }
-      model.engine = engine;
-      const { seed, ...task } = settings;
-      engine.worker.postMessage({ type: "start", id: model.id, task: "parts", settings: task, seed,
-        wasm: engine.wasm, paused: model.state !== "loading" });
-      engine.worker.postMessage({ type: "ask", text: asked, step: 0 });
-    } catch (error) {
-      fail(model, error.message);
-    }
-  }
+  function begin(settings) { shown = visit.begin(settings, titleOf(settings)); }
 
   /** The whole model is trained once for a seed; it and the other one take turns, or have a core each. */
   function train() {
     const settings = w.snapshot();
     const whole = wholeFor(settings);
     const other = outOf(settings).length > 0;
-    const kept = other && find(whole);
-    for (const model of models.filter((one) => !isOver(one) && one !== kept)) {
-      model.engine?.worker.postMessage({ type: "pause" });
-      model.state = "stopped";
-    }
+    const kept = other && visit.find(whole);
+    visit.stop(kept);
     for (const model of models.filter((one) => alike(one.settings, settings)
-      || (one === kept && ["stopped", "failed"].includes(one.state)))) drop(model);
+      || (one === kept && ["stopped", "failed"].includes(one.state)))) visit.drop(model);
     announce();
     problem = "";
     if (!models.includes(kept)) begin(whole);
     if (other) begin(settings);
-    if (models.length > MOST) drop(models.find((one) => !pair().includes(one)));
+    if (models.length > MOST) visit.drop(models.find((one) => !pair().includes(one)));
     w.say(`Training begins: ${shown.title}.`);
     update();
   }
 
   function ended() {
     if (models.every(isOver)) w.say(statusLine());
-    later();
-  }
-
-  const heard = {
-    ready(model, { path, steps }) {
-      Object.assign(model, { path, steps });
-      if (model.state === "loading") model.state = "running";
-    },
-    progress(model, { step, losses, ms }) {
-      model.losses.push(...losses);
-      Object.assign(model, { ms, step: step ?? model.step });
-    },
-    probe(model, { type, id, ...probe }) { model.probes.push(probe); },
-    answer(model, { type, id, maps, ...found }) {
-      model.answer = found.error ? null : found;
-      const probe = model.probes.at(-1);
-      if (maps && probe) model.probes.splice(-1, 1, { ...probe, maps });
-    },
-    done(model) {
-      model.state = "done";
-      ended();
-    },
-    failed(model, { message }) { fail(model, message); },
-  };
-
-  function hear(model, message) {
-    if (!models.includes(model) || !Object.hasOwn(heard, message.type)) return;
-    heard[message.type](model, message);
     later();
   }
 
@@ -227,9 +153,7 @@ function build(w) {
       return;
     }
     asked = text;
-    for (const { engine, step } of models) {
-      engine?.worker.postMessage({ type: "ask", text: asked, step });
-    }
+    visit.ask();
   }
 
   // --- what is shown -----------------------------------------------------------------------------
@@ -237,7 +161,7 @@ function build(w) {
   const start = ui.button("Train", train, { primary: true });
   const stop = ui.button("Stop", () => {
     if (models.every(isOver)) return;
-    stopAll();
+    visit.stop();
     ended();
   });
   const back = ui.button("Put all back", () => w.set(wholeFor(w.snapshot())));
@@ -382,13 +306,13 @@ function build(w) {
   w.draw(update);
 
   function forget() {
-    for (const { engine } of models) engine?.close();
+    visit.forget();
     clearTimeout(timer);
-    [models, shown, timer, problem] = [[], null, null, ""];
+    [shown, timer, problem] = [null, null, ""];
   }
   const announce = labWorker.joinPage(w, { seen: later, forget, others() {
     if (models.every(isOver)) return;
-    stopAll();
+    visit.stop();
     problem = "Another laboratory of this page has begun a run.";
     later();
   } });

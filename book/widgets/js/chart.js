@@ -145,28 +145,54 @@ function ticksOf(axis, count) {
  * Lines over an axis. Options: title and description (for those who cannot see it), x and y as
  * { label, min, max, ticks: [[value, text]] } (without ticks it finds round ones), height,
  * points (draw a mark at each point; default for up to 30 points).
- * A series may have a spread, [[x, low, high]], drawn as upright strokes; a form, the number of its
- * colour and mark, if that is not its place; and an end, a text behind its last point. A series
- * without a name is not in the legend. Behind the series stand
+ * A series may have a spread, [[x, low, high]], drawn as upright strokes; a band, the same as an
+ * area; a form, the number of its colour and mark, if that is not its place; an end, a text behind
+ * its last point; and be cut there: a cross says that it was broken off. A series
+ * without a name is not in the legend. onPick(i, x, y) hears of a click: the series that is nearest
+ * to it, and where it was. Behind the series stand
  * `pale` lines, each a list of points, and an `edge`, { x, text }: what lies right of it is other.
  * Returns { element, update([{ name, points: [[x, y]], spread }],
  * { x, y, description, pale, edge, at }), mark(x) }: `at` is marked, as by `mark`.
  * @param {{ title: string, description?: string, x: any, y: any, height?: number,
- *   points?: boolean }} options
+ *   points?: boolean, onPick?: any }} options
  */
-export function lines({ title, description = "", x, y, height = 240, points: withMarks }) {
+export function lines({ title, description = "", x, y, height = 240, points: withMarks, onPick }) {
   const svg = h("svg", { role: "img", class: "bw-lines" });
   const legend = h("div", { class: "bw-legend", "aria-hidden": "true" });
   const element = h("figure", { class: "bw-figure" }, legend, svg);
   let held = { series: [], x, y, description, at: null, pale: [], edge: null };
 
-  function paint() {
+  /** Where things are: the drawing's width, its box, and the pixels of values. */
+  function scales() {
     const width = Math.max(240, element.clientWidth || 480);
     const box = { left: 46, right: width - 14, top: held.edge ? 24 : 12, bottom: height - 44 };
-    const px = (value) => box.left
-      + ((value - held.x.min) / (held.x.max - held.x.min || 1)) * (box.right - box.left);
-    const py = (value) => box.bottom
-      - ((value - held.y.min) / (held.y.max - held.y.min || 1)) * (box.bottom - box.top);
+    const span = (axis) => axis.max - axis.min || 1;
+    return { width, box,
+      px: (value) => box.left
+        + ((value - held.x.min) / span(held.x)) * (box.right - box.left),
+      py: (value) => box.bottom
+        - ((value - held.y.min) / span(held.y)) * (box.bottom - box.top),
+      back: (left, down) => [
+        held.x.min + ((left - box.left) / (box.right - box.left)) * span(held.x),
+        held.y.min + ((box.bottom - down) / (box.bottom - box.top)) * span(held.y)] };
+  }
+
+  /** Tells of a click which series is nearest. */
+  function pick(event) {
+    const { width, px, py, back } = scales();
+    const frame = svg.getBoundingClientRect();
+    const [left, down] = [event.clientX - frame.left, event.clientY - frame.top]
+      .map((pixels) => (pixels * width) / frame.width);
+    let [nearest, least] = [-1, Infinity];
+    held.series.forEach(({ points }, i) => points.forEach(([a, b]) => {
+      const far = Math.hypot(px(a) - left, py(b) - down);
+      if (far < least) [nearest, least] = [i, far];
+    }));
+    if (nearest >= 0) onPick(nearest, ...back(left, down));
+  }
+
+  function paint() {
+    const { width, box, px, py } = scales();
     const text = (left, down, words, attributes = {}) =>
       h("text", { x: left, y: down, text: words, ...attributes });
     const along = (points) =>
@@ -192,11 +218,14 @@ export function lines({ title, description = "", x, y, height = 240, points: wit
         h("line", { class: "bw-at", x1: px(held.at), x2: px(held.at), y1: box.top,
           y2: box.bottom })]),
       ...held.pale.map((points) => h("path", { class: "bw-pale", d: along(points) })),
-      ...held.series.map(({ points, spread = [], form, end }, i) => {
+      ...held.series.map(({ points, spread = [], band = [], form, end, cut }, i) => {
         const marks = withMarks ?? points.length <= 30;
         const kind = (form ?? i) % 4; // after four the same again, in thick lines
         const again = Math.floor((form ?? i) / 4) % 2 ? " bw-series-again" : "";
+        const last = points.at(-1);
         return h("g", { class: `bw-series bw-series-${kind + 1}${again}` },
+          band.length > 1 && h("path", { class: "bw-band", d: `${along(band.map(([a, low]) =>
+            [a, low]))}${along(band.map(([a, , high]) => [a, high]).reverse()).replace("M", "L")}Z` }),
           spread.map(([a, low, high]) => h("line", { class: "bw-spread",
             x1: px(a), x2: px(a), y1: py(low), y2: py(high) })),
           h("path", { class: "bw-line", d: along(points) }),
@@ -206,12 +235,15 @@ export function lines({ title, description = "", x, y, height = 240, points: wit
             if (a === held.at) mark.classList.add("bw-mark-current");
             return mark;
           }),
-          end && points.length && text(px(points.at(-1)[0]) + 5, places[i], end,
-            { class: "bw-end" }));
+          cut && last && h("path", { class: "bw-cut",
+            d: `M${px(last[0]) - 4} ${py(last[1]) - 4}l8 8m0-8l-8 8` }),
+          end && last && text(px(last[0]) + (cut ? 8 : 5), places[i], end, { class: "bw-end" }));
       }));
   }
 
   new ResizeObserver(paint).observe(element);
+  if (onPick) svg.addEventListener("click", pick);
+  svg.classList.toggle("bw-picked", Boolean(onPick));
   return {
     element,
     update(series, changes = {}) {

@@ -223,11 +223,11 @@ export class Widget {
     for (const call of this.closed) call();
   }
 
-  /** A link to this page that opens with the present state. */
-  link() {
+  /** A link to this page that opens with the present state, or with other values of some keys. */
+  link(changes = {}) {
     const url = new URL(location.href);
     for (const key of this.asked().keys()) url.searchParams.delete(this.prefix + key);
-    for (const [key, value] of Object.entries(this.snapshot())) {
+    for (const [key, value] of Object.entries({ ...this.snapshot(), ...changes })) {
       if (String(value) !== String(this.initial[key])) {
         url.searchParams.set(this.prefix + key, value);
       }
@@ -242,20 +242,7 @@ export class Widget {
       this.set(this.initial);
       for (const call of this.resets) call();
     }, { quiet: true });
-    const copy = button("Copy link to this state", async () => {
-      const link = this.link();
-      try {
-        await navigator.clipboard.writeText(link);
-        copy.textContent = "Link copied";
-      } catch {
-        field.hidden = false;
-        field.value = link;
-        field.select();
-      }
-      setTimeout(() => { copy.textContent = "Copy link to this state"; }, 2000);
-    }, { quiet: true });
-    const field = h("input", { class: "bw-input", readonly: true, hidden: true,
-      "aria-label": "Link to this state" });
+    const [copy, field] = copier("Copy link to this state", "Link to this state", () => this.link());
     this.add(h("div", { class: "bw-foot" }, reset, this.el.dataset.widget && copy, field));
   }
 }
@@ -270,6 +257,34 @@ export function button(text, onClick, { primary, quiet, label } = {}) {
   const kind = primary ? " bw-primary" : quiet ? " bw-quiet" : "";
   return h("button", { type: "button", class: `bw-button${kind}`, "aria-label": label, text,
     click: onClick });
+}
+
+/**
+ * A button that copies a link, and a field that shows the link where the browser does not let it.
+ * @param {string} text
+ * @param {string} label of the field
+ * @param {() => string} link
+ * @param {string=} says where the button's text alone does not say enough
+ */
+export function copier(text, label, link, says) {
+  const field = h("input", { class: "bw-input", readonly: true, hidden: true, "aria-label": label });
+  const show = (words, spoken) => {
+    copy.textContent = words;
+    if (says) copy.setAttribute("aria-label", spoken);
+  };
+  const copy = button(text, async () => {
+    const found = link();
+    try {
+      await navigator.clipboard.writeText(found);
+      show("Link copied", "Link copied");
+    } catch {
+      field.hidden = false;
+      field.value = found;
+      field.select();
+    }
+    setTimeout(() => show(text, says), 2000);
+  }, { quiet: true, label: says });
+  return [copy, field];
 }
 
 /** Controls beside each other, wrapping where there is no room. */
