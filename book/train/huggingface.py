@@ -1,8 +1,9 @@
 """A model's folder in Hugging Face's layout: `config.json` and `model.safetensors`, read with care.
 
 A large model has several files of weights, its shards, and `model.safetensors.index.json`, which
-says for each tensor in which of them it is. Names and shapes are checked before any number is used, and nothing is fetched from anywhere. Which
-names and settings a design has, its own loader knows; here is what all loaders need."""
+says for each tensor in which of them it is. Names and shapes are checked before any number is used,
+and nothing is fetched from anywhere. Which names and settings a design has, its own loader knows;
+here is what all loaders need."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -147,10 +148,12 @@ def _opened(folder: str | Path) -> Iterator[tuple[Path, dict[str, Any]]]:
                 names = file.keys()
             except SafetensorError as error:
                 raise ValueError(f"expected a whole file {shard}, got {error}; {REMEDY}") from error
-            if wrong := set(names) ^ shards[shard] if path.name == INDEX else ():
+            said = shards[shard]
+            if said is not None and (wrong := said.symmetric_difference(names)):
+                got = "one more" if min(wrong) in names else "none"
                 raise ValueError(
-                    f"{path}: expected in {shard.name} what the index says, got another set of "
-                    f"tensors, {min(wrong)} for one; {REMEDY}"
+                    f"{path}: expected the tensors of {shard.name} as the index says, "
+                    f"got {got} called {min(wrong)}; {REMEDY}"
                 )
             stored |= dict.fromkeys(names, file)
         try:
@@ -159,11 +162,11 @@ def _opened(folder: str | Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             raise ValueError(f"expected a whole file {path}, got {error}; {REMEDY}") from error
 
 
-def _files(folder: str | Path) -> tuple[Path, dict[Path, set[str]]]:
-    """The one file of weights or the index; and each file with the tensors that the index says."""
+def _files(folder: str | Path) -> tuple[Path, dict[Path, set[str] | None]]:
+    """The one file of weights or the index; and each file with the tensors that an index says."""
     one, index = Path(folder) / WEIGHTS, Path(folder) / INDEX
     if one.is_file():
-        return one, {one: set()}
+        return one, {one: None}
     if not index.exists():
         others = sorted(other.name for other in Path(folder).glob("*model*"))
         got = f"only {', '.join(others)}" if others else "no such file"
@@ -171,20 +174,20 @@ def _files(folder: str | Path) -> tuple[Path, dict[Path, set[str]]]:
             f"expected a file {one}, got {got}; take a model that is stored as safetensors"
         )
     where = _json_object(index).get("weight_map")
-    plain = isinstance(where, dict) and all(map(_is_file_name, where.values()))
-    if not plain or not where:
+    if not isinstance(where, dict) or not where or not all(map(_is_file_name, where.values())):
         raise ValueError(
             f"expected weight_map in {index} to name for each tensor a file of this folder, "
             f"got {str(where)[:100]}; {REMEDY}"
         )
-    shards: dict[Path, set[str]] = {}
-    for tensor, name in where.items():
-        shards.setdefault(Path(folder) / name, set()).add(tensor)
-    for shard in shards:
+    shards: dict[Path, set[str] | None] = {}
+    for name in sorted(set(where.values())):
+        shard = Path(folder) / name
         if not shard.is_file():
-            n = len(shards)
-            raise ValueError(f"expected {n} files, {shard} among them, got no such file; {REMEDY}")
-    return index, dict(sorted(shards.items()))
+            raise ValueError(
+                f"expected the files that {index} names, got no file {name}; {REMEDY}"
+            )
+        shards[shard] = {tensor for tensor, file in where.items() if file == name}
+    return index, shards
 
 
 def _is_file_name(name: Any) -> bool:
@@ -247,6 +250,14 @@ def number_of(found: dict[str, Any], name: str, usual: float, folder: str | Path
             f"{config_file(folder)}: expected {name} as a number from 0 to below 1, got {number!r}"
         )
     return number
+
+
+def flag_of(found: dict[str, Any], name: str, usual: bool, folder: str | Path) -> bool:
+    """What the config says under this name, else `usual`: true or false, or a ValueError."""
+    flag = found.get(name, usual)
+    if not isinstance(flag, bool):
+        raise ValueError(f"{config_file(folder)}: expected {name} true or false, got {flag!r}")
+    return flag
 
 
 def config_file(folder: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""Attention as published models have it: a norm on queries and keys, biases on three projections."""
+"""Attention with what Qwen's models add: norms of queries and keys, biases of three projections."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ class ModernAttention(MultiHeadAttention):
     """`MultiHeadAttention` whose queries and keys may pass an RMSNorm before they are rotated.
 
     q = RMSNorm(x W^Q), k = RMSNorm(x W^K), head by head, with one gain of d_k entries for all heads
-    of queries and one for all of keys. So no score is above sqrt(d_k) times the gains.
+    of queries and one for all heads of keys. With gains of 1 no score is above sqrt(d_k).
 
     Args: qkv_bias, biases for W^Q, W^K and W^V alone, where bias is False; qk_norm_eps, eps of the
         two norms, None for no norm; the others are those of `MultiHeadAttention`.
-    Source: Dehghani et al. 2023 (there with layer norm); the order and the gains are those of Qwen3.
+    Source: Dehghani et al. 2023, section 2.2 (there with layer norm); Qwen Team 2025 (Qwen3).
     """
 
     def __init__(
@@ -42,5 +42,8 @@ class ModernAttention(MultiHeadAttention):
         self, projection: nn.Linear, x: Float[Tensor, "batch time width"]
     ) -> Float[Tensor, "batch heads time d"]:
         heads = super()._split_heads(projection, x)
-        norm = {self.w_q: self.q_norm, self.w_k: self.k_norm}.get(projection)
-        return heads if norm is None else norm(heads)
+        if projection is self.w_q and self.q_norm is not None:
+            return self.q_norm(heads)
+        if projection is self.w_k and self.k_norm is not None:
+            return self.k_norm(heads)
+        return heads

@@ -78,6 +78,11 @@ class BlockConfig(Config):
                 f"expected n_kv_heads to divide n_heads, got n_kv_heads={self.n_kv_heads} and "
                 f"n_heads={self.n_heads}; each group has n_heads / n_kv_heads query heads"
             )
+        if self.full_every is not None and self.window is None:
+            raise ValueError(
+                f"expected a window where full_every is given, got full_every={self.full_every} "
+                "and window=None; without one every layer attends to all"
+            )
         if self.n_experts is not None:
             require_choice(self.n_active, self.n_experts)
 

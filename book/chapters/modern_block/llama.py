@@ -29,6 +29,7 @@ from train.huggingface import (
     WEIGHTS,
     config_file,
     filled,
+    flag_of,
     number_of,
     read_config,
     read_weights,
@@ -241,10 +242,6 @@ def _config_of(found: dict[str, Any], folder: str | Path) -> BlockConfig:
     def optional_size(name: str) -> int | None:
         return None if given.get(name) is None else size(name)
 
-    if not isinstance(tied := given["tie_word_embeddings"], bool):
-        raise ValueError(
-            f"{config_file(folder)}: expected tie_word_embeddings true or false, got {tied!r}"
-        )
     n_layers, experts = size("num_hidden_layers"), design.parts["experts"]
     window = optional_size("sliding_window") if given.get("use_sliding_window", True) else None
     full_every = None
@@ -268,7 +265,7 @@ def _config_of(found: dict[str, Any], folder: str | Path) -> BlockConfig:
         full_every=full_every,
         n_experts=size("num_local_experts") if experts else None,
         n_active=size("num_experts_per_tok") if experts else 2,
-        tied=tied,
+        tied=flag_of(given, "tie_word_embeddings", False, folder),
         max_length=size("max_position_embeddings"),
     )
 
