@@ -183,9 +183,7 @@ def _files(folder: str | Path) -> tuple[Path, dict[Path, set[str] | None]]:
     for name in sorted(set(where.values())):
         shard = Path(folder) / name
         if not shard.is_file():
-            raise ValueError(
-                f"expected the files that {index} names, got no file {name}; {REMEDY}"
-            )
+            raise ValueError(f"expected the files that {index} names, got no file {name}; {REMEDY}")
         shards[shard] = {tensor for tensor, file in where.items() if file == name}
     return index, shards
 
