@@ -1,8 +1,8 @@
 """Published models in the book's own modules: encoders of BERT's design, GPT-2's language models.
 
 A folder in Hugging Face's layout (`config.json`, and `model.safetensors` or its shards) is all that
-is needed; names and shapes are checked before any number is used, and nothing is fetched. Where their
-parts differ from the book's, the difference stands here:
+is needed; names and shapes are checked before any number is used, and nothing is fetched. Where
+their parts differ from the book's, the difference stands here:
 
     both    embeddings are not multiplied by sqrt(d_model); positions are learned
     BERT    a third embedding, of segments; a norm on the sum of the three; eps 1e-12
@@ -261,11 +261,14 @@ def load_bert(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Bert
     ours = without_memory(folder, config.n_layers, make).state_dict()
     names = bert_names(config.n_layers, head, tied=config.tied)
     shapes = {theirs: tuple(ours[name].shape) for name, theirs in names.items()}
-    unused, copies = BERT_UNUSED, {name: of for name, of in BERT_COPIES.items() if of in shapes}
-    if head and not config.tied:
-        unused, copies = (*BERT_UNUSED, "cls.predictions.bias"), {}
+    separate = head and not config.tied
     weights = read_weights(
-        folder, shapes, prefix="bert.", unused=unused, copies=copies, dtype=dtype
+        folder,
+        shapes,
+        prefix="bert.",
+        unused=(*BERT_UNUSED, "cls.predictions.bias") if separate else BERT_UNUSED,
+        copies={} if separate else {name: of for name, of in BERT_COPIES.items() if of in shapes},
+        dtype=dtype,
     )
     state = {name: weights[theirs] for name, theirs in names.items()}
     return filled(make().to(dtype), state, tied=head and config.tied)

@@ -13,7 +13,7 @@ class ModernAttention(MultiHeadAttention):
     """`MultiHeadAttention` whose queries and keys may pass an RMSNorm before they are rotated.
 
     q = RMSNorm(x W^Q), k = RMSNorm(x W^K), head by head, with one gain of d_k entries for all heads
-    of queries and one for all heads of keys. With gains of 1 no score is above sqrt(d_k).
+    of queries and one for all heads of keys. While the gains are 1, no score is above sqrt(d_k).
 
     Args: qkv_bias, biases for W^Q, W^K and W^V alone, where bias is False; qk_norm_eps, eps of the
         two norms, None for no norm; the others are those of `MultiHeadAttention`.
@@ -33,13 +33,15 @@ class ModernAttention(MultiHeadAttention):
     ):
         super().__init__(d_model, n_heads, d_k=d_k, d_v=d_k, bias=bias or qkv_bias, **others)
         if not bias:
-            self.w_o.bias = None
-        normed = qk_norm_eps is not None
-        self.q_norm = RMSNorm(d_k, eps=qk_norm_eps) if normed else None
-        self.k_norm = RMSNorm(d_k, eps=qk_norm_eps) if normed else None
+            self.w_o.register_parameter("bias", None)
+
+        def norm() -> RMSNorm | None:
+            return None if qk_norm_eps is None else RMSNorm(d_k, eps=qk_norm_eps)
+
+        self.q_norm, self.k_norm = norm(), norm()
 
     def _split_heads(
-        self, projection: nn.Linear, x: Float[Tensor, "batch time width"]
+        self, projection: nn.Linear, x: Float[Tensor, "batch time d_model"]
     ) -> Float[Tensor, "batch heads time d"]:
         heads = super()._split_heads(projection, x)
         if projection is self.w_q and self.q_norm is not None:

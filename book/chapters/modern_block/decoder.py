@@ -3,7 +3,7 @@
 `ModernDecoder` is the `LanguageModel` of `lib.transformer`: the same layers in the same stack. The
 fields of `BlockConfig` choose what they are made of; `paper_2017` and `today` choose them all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from chapters.modern_block.attention import ModernAttention
 from chapters.modern_block.experts import MixtureOfExperts, require_choice
-from chapters.modern_block.rotation import Scaling, ScaledRotary
+from chapters.modern_block.rotation import ScaledRotary, Scaling
 from lib.attention import KeyValueCache, MultiHeadAttention
 from lib.layers import FeedForward, LayerNorm, RMSNorm
 from lib.masks import causal_mask
@@ -225,8 +225,8 @@ class WindowDecoder(Decoder):
     def forward(
         self,
         x: Float[Tensor, "batch time d_model"],
-        memory: None = None,
-        memory_mask: None = None,
+        memory: Float[Tensor, "batch source_time d_model"] | None = None,
+        memory_mask: Bool[Tensor, "..."] | None = None,
         caches: list[LayerCache] | None = None,
     ) -> Float[Tensor, "batch time d_model"]:
         """As in `Decoder`, with a mask for each layer instead of one for all."""
@@ -234,9 +234,9 @@ class WindowDecoder(Decoder):
         before = caches[0].own.length if caches else 0
         masks = {w: _mask(time, before, w, x.device) for w in set(self.windows)}
         x = self.dropout(self.positions.add(x, before))
-        given = caches or [None] * len(self.layers)
+        given: Sequence[LayerCache | None] = caches or [None] * len(self.layers)
         for layer, cache, window in zip(self.layers, given, self.windows, strict=True):
-            x = layer(x, mask=masks[window], cache=cache)
+            x = layer(x, memory, mask=masks[window], memory_mask=memory_mask, cache=cache)
         return self.norm(x)
 
 

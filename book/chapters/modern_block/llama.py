@@ -182,7 +182,7 @@ def load_llama(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Mod
     Source: Touvron et al. 2023 (LLaMA); Jiang et al. 2023 and 2024 (Mistral, Mixtral); Qwen Team
         2024 and 2025 (Qwen2, Qwen3).
     """
-    config = _config_of(read_config(folder), folder)
+    config = config_of(folder)
     n_blocks = config.n_layers * (config.n_experts or 1)
     ours = without_memory(folder, n_blocks, partial(ModernDecoder, config)).state_dict()
     names = llama_names(config)
@@ -221,8 +221,13 @@ def save_llama(model: ModernDecoder, folder: str | Path) -> None:
     write_whole(folder / CONFIG, lambda part: part.write_text(text, encoding="utf-8"))
 
 
-def _config_of(found: dict[str, Any], folder: str | Path) -> BlockConfig:
-    """What config.json describes, or a ValueError for what the book's modules do not have."""
+def config_of(folder: str | Path) -> BlockConfig:
+    """What a folder's config.json describes.
+
+    Errors: ValueError for another kind of model, and for what the book's modules do not have.
+    Source: as in `load_llama`.
+    """
+    found = read_config(folder)
     kind = found.get("model_type")
     design = DESIGNS.get(kind) if isinstance(kind, str) else None
     if design is None:
@@ -282,9 +287,9 @@ def _mixed(
         if kinds == _layer_types(n_layers, every):
             return (None, None) if every == 1 else (window, every)
     raise ValueError(
-        f"{config_file(folder)}: expected layer_types with {FULL} in every so many layers, the last "
-        f"of them, and {SLIDING} in the others, got {str(kinds)[:100]}; another order would need "
-        "other modules"
+        f"{config_file(folder)}: expected layer_types with {FULL} in every so many layers, the "
+        f"last of them, and {SLIDING} in the others, got {str(kinds)[:100]}; another order would "
+        "need other modules"
     )
 
 

@@ -15,7 +15,7 @@ class Scaling(NamedTuple):
 
     With the other fields, Llama 3.1's rule: a pair that turns more than `high` times in `length`
     positions keeps its w, one that turns less than `low` times has w / factor, and between the two
-    the share that keeps it grows linearly with the number of turns.
+    w passes from one to the other linearly in the number of turns.
 
     Source: Chen et al. 2023 (position interpolation, all pairs); the rule is that of Llama 3.1's
         published code.

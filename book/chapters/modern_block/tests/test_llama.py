@@ -10,14 +10,16 @@ from safetensors.torch import load_file, save_file
 from chapters.modern_block.decoder import ModernDecoder, paper_2017, today
 from chapters.modern_block.llama import (
     DESIGNS,
+    config_of,
     halves_to_pairs,
     llama_names,
     load_llama,
     pairs_to_halves,
     save_llama,
 )
-from chapters.modern_block.rotation import Scaling, ScaledRotary
+from chapters.modern_block.rotation import ScaledRotary, Scaling
 from lib.positions import Rotary
+from measure.costs import parameters_of
 from tests.helpers import assert_close, normal, unchecked
 
 SMALL = {"d_model": 24, "n_layers": 2, "n_heads": 6, "d_ff": 37}
@@ -141,6 +143,63 @@ def turned_by(rotary):
     return torch.atan2(x[1::2], x[::2])
 
 
+LLAMA_3_2 = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 128_256,
+    "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "head_dim": 64,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "tie_word_embeddings": True,
+    "max_position_embeddings": 131_072, "rms_norm_eps": 1e-5, "rope_theta": 5e5,
+    "rope_scaling": {"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                     "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+    "attention_bias": False, "attention_dropout": 0.0, "mlp_bias": False, "hidden_act": "silu",
+    "pretraining_tp": 1,
+}  # fmt: skip
+MISTRAL_V3 = {
+    "model_type": "mistral", "architectures": ["MistralForCausalLM"], "vocab_size": 32_768,
+    "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 32_768,
+    "rms_norm_eps": 1e-5, "rope_theta": 1e6, "sliding_window": None, "attention_dropout": 0.0,
+    "hidden_act": "silu", "tie_word_embeddings": False,
+}  # fmt: skip
+QWEN2_5 = {
+    "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "vocab_size": 151_936,
+    "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
+    "num_attention_heads": 14, "num_key_value_heads": 2, "max_position_embeddings": 32_768,
+    "rms_norm_eps": 1e-6, "rope_theta": 1e6, "sliding_window": 32_768, "max_window_layers": 24,
+    "use_sliding_window": False, "use_mrope": False, "attention_dropout": 0.0,
+    "hidden_act": "silu", "tie_word_embeddings": True,
+}  # fmt: skip
+QWEN_3 = {
+    "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "vocab_size": 151_936,
+    "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "head_dim": 128,
+    "num_attention_heads": 16, "num_key_value_heads": 8, "max_position_embeddings": 40_960,
+    "rms_norm_eps": 1e-6, "rope_theta": 1_000_000, "rope_scaling": None, "sliding_window": None,
+    "max_window_layers": 28, "use_sliding_window": False, "attention_bias": False,
+    "attention_dropout": 0.0, "hidden_act": "silu", "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "parameters", "window", "scaling"),
+    [
+        (LLAMA_3_2, 1_235_814_400, None, (32.0, 1.0, 4.0, 8192)),
+        (MISTRAL_V3, 7_248_023_552, None, None),
+        (MISTRAL_V3 | {"vocab_size": 32_000, "sliding_window": 4096}, 7_241_732_096, 4096, None),
+        (QWEN2_5, 494_032_768, None, None),
+        (QWEN_3, 596_049_920, None, None),
+    ],
+    ids=["Llama 3.2 1B", "Mistral 7B, third version", "Mistral 7B", "Qwen2.5 0.5B", "Qwen3 0.6B"],
+)
+def test_published_configurations_are_read_and_counted(said, parameters, window, scaling, tmp_path):
+    """As their publishers count: a matrix, a bias or a norm too few or too many would show."""
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    config = config_of(tmp_path)
+    assert parameters_of(config).total == parameters
+    assert set(config.windows) == {window}
+    assert config.rope_scaling == scaling
+    with pytest.raises(ValueError, match=r"expected a file .*model\.safetensors, got no such"):
+        load_llama(tmp_path)
+
+
 def test_a_stored_order_of_layers_with_and_without_a_window(tmp_path):
     model = made(QWEN3)
     full, sliding = "full_attention", "sliding_attention"
@@ -219,7 +278,7 @@ def test_what_a_config_leaves_out_is_what_transformers_takes(tmp_path):
         (LLAMA, {"attention_bias": True}, "attention_bias False, got True"),
         (LLAMA, {"mlp_bias": True}, "mlp_bias False, got True"),
         (LLAMA, {"attention_dropout": 0.1}, "attention_dropout 0.0, got 0.1"),
-        (LLAMA, {"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling to say the same"),
+        (LLAMA, {"rope_scaling": {"type": "linear", "factor": 2.0}}, "_scaling to say the same"),
         (LLAMA, {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "low_freq.* got None"),
         (LLAMA, {"rope_parameters": {"rope_type": "linear"}}, "expected factor as one .* got None"),
         (LLAMA, {"rope_parameters": LLAMA3 | {"factor": "8"}}, "factor as one number .* got '8'"),
