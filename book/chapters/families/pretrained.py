@@ -180,13 +180,11 @@ class BertEncoder(nn.Module):
             self.transform = nn.Sequential(
                 nn.Linear(d_model, d_model), nn.GELU(), LayerNorm(d_model)
             )
-            self.projection = (
-                TiedProjection(self.embedding)
-                if config.tied
-                else nn.Linear(d_model, config.source_vocab, bias=False)
-            )
+            self.projection = TiedProjection(self.embedding)
             self.projection_bias = nn.Parameter(torch.zeros(config.source_vocab))
-        _set_eps(self, eps)
+        for module in self.modules():
+            if isinstance(module, LayerNorm):
+                module.eps = eps
 
     def forward(
         self,
@@ -210,13 +208,6 @@ class BertEncoder(nn.Module):
         if self.transform is None:
             raise ValueError("expected a model with a head, got one without; it gives vectors only")
         return self.projection(self.transform(hidden)) + self.projection_bias
-
-
-def _set_eps(model: nn.Module, eps: float) -> None:
-    """Give every `LayerNorm` this eps, where a design has another than the book's 1e-5."""
-    for module in model.modules():
-        if isinstance(module, LayerNorm):
-            module.eps = eps
 
 
 def mean_pooled(
@@ -257,11 +248,18 @@ def load_bert(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Bert
         require(found, folder, hidden_act="gelu")
     eps = number_of(found, "layer_norm_eps", 1e-12, folder)
     segments = size_of({"type_vocab_size": 2} | found, "type_vocab_size", folder)
-    make = partial(BertEncoder, config, n_segments=segments, eps=eps, head=head)
+    separate = head and not config.tied  # then it has a matrix of its own
+
+    def make() -> BertEncoder:
+        model = BertEncoder(config, n_segments=segments, eps=eps, head=head)
+        if separate:
+            projection = nn.Linear(config.d_model, config.source_vocab, bias=False)
+            model.add_module("projection", projection)
+        return model
+
     ours = without_memory(folder, config.n_layers, make).state_dict()
     names = bert_names(config.n_layers, head, tied=config.tied)
     shapes = {theirs: tuple(ours[name].shape) for name, theirs in names.items()}
-    separate = head and not config.tied
     weights = read_weights(
         folder,
         shapes,
@@ -271,7 +269,7 @@ def load_bert(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Bert
         dtype=dtype,
     )
     state = {name: weights[theirs] for name, theirs in names.items()}
-    return filled(make().to(dtype), state, tied=head and config.tied)
+    return filled(make().to(dtype), state, tied=head and not separate)
 
 
 def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> LanguageModel:
@@ -311,7 +309,9 @@ def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Lang
     )
     model = make().to(dtype)
     model.embedding.scale = 1.0
-    _set_eps(model, eps)
+    for module in model.modules():
+        if isinstance(module, LayerNorm):
+            module.eps = eps
     state = gpt2_state(weights, config.n_layers, tied=config.tied)
     return filled(model, state, tied=config.tied)
 
