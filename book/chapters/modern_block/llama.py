@@ -13,6 +13,7 @@ What the book's modules do not have (other rotations, quantised numbers) is refu
 
 import json
 import sys
+from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -359,7 +360,8 @@ def _settings(config: BlockConfig) -> dict[str, Any]:
                 "have no room for it"
             )
     kind = _kind_for(config)
-    rotation = [number for number in config.rope_scaling or () if number is not None]
+    scaling = config.rope_scaling
+    rotation = [] if scaling is None else [n for n in astuple(scaling) if n is not None]
     rope_type = next(name for name, has in SCALINGS.items() if len(has) == len(rotation))
     rope = {"rope_type": rope_type, "rope_theta": config.rope_base}
     rope |= dict(zip(SCALINGS[rope_type], rotation, strict=True))

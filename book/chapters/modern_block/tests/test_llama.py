@@ -137,6 +137,21 @@ def test_slowed_rotations_by_hand(scaling, wanted):
     assert_close(ScaledRotary(6, Scaling(1.0), base=1e3).table, Rotary(6, base=1e3).table, 1e-7)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ((0.0,), "a factor above 0, got 0.0"),
+        ((2.0, 1.0), "low below high and a length, .* got 1.0, None and None"),
+        ((2.0, None, 4.0, 31), ".* or none of them, got None, 4.0 and 31"),
+        ((2.0, 4.0, 4.0, 31), "low below high .* got 4.0, 4.0 and 31"),
+        ((2.0, 1.0, 4.0, 0), ".* all above 0, .* got 1.0, 4.0 and 0"),
+    ],
+)
+def test_a_rule_that_is_none_is_refused(numbers, message):
+    with pytest.raises(ValueError, match=f"expected {message}"):
+        Scaling(*numbers)
+
+
 def turned_by(rotary):
     """By how much it turns each pair in one position."""
     x = rotary.rotate(torch.tensor([[1.0, 0.0] * 3] * 2, dtype=torch.float64))[1]
@@ -195,7 +210,7 @@ def test_published_configurations_are_read_and_counted(said, parameters, window,
     config = config_of(tmp_path)
     assert parameters_of(config).total == parameters
     assert set(config.windows) == {window}
-    assert config.rope_scaling == scaling
+    assert config.rope_scaling == (None if scaling is None else Scaling(*scaling))
     with pytest.raises(ValueError, match=r"expected a file .*model\.safetensors, got no such"):
         load_llama(tmp_path)
 
