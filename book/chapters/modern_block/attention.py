@@ -17,7 +17,7 @@ class ModernAttention(MultiHeadAttention):
 
     Args: qkv_bias, biases for W^Q, W^K and W^V alone, where bias is False; qk_norm_eps, eps of the
         two norms, None for no norm; the others are those of `MultiHeadAttention`.
-    Source: Dehghani et al. 2023, section 2.2 (there with layer norm); Qwen Team 2025 (Qwen3).
+    Source: Dehghani et al. 2023, section 2 (there with layer norm); Yang et al. 2025 (Qwen3).
     """
 
     def __init__(

@@ -123,7 +123,7 @@ TURNED = (".w_q.weight", ".w_k.weight", ".w_q.bias", ".w_k.bias", ".q_norm.gain"
 def llama_names(config: BlockConfig) -> dict[str, str]:
     """From the book's name of each parameter of a `ModernDecoder` to the name in a file.
 
-    Source: Touvron et al. 2023, Jiang et al. 2024 and Qwen Team 2025, as stored by Hugging Face.
+    Source: Touvron et al. 2023, Jiang et al. 2024 and Yang et al. 2025, as stored by Hugging Face.
     """
     names = {
         "embedding.weight": "model.embed_tokens.weight",
@@ -180,8 +180,8 @@ def load_llama(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Mod
 
     Errors: ValueError for another kind of model, for one with parts that the book's modules do not
         have, or files that are missing, broken or of others; nothing is built before.
-    Source: Touvron et al. 2023 (LLaMA); Jiang et al. 2023 and 2024 (Mistral, Mixtral); Qwen Team
-        2024 and 2025 (Qwen2, Qwen3).
+    Source: Touvron et al. 2023 (LLaMA); Jiang et al. 2023 and 2024 (Mistral, Mixtral); Yang et
+        al. 2024 and 2025 (Qwen2, Qwen3).
     """
     config = config_of(folder)
     n_blocks = config.n_layers * (config.n_experts or 1)
