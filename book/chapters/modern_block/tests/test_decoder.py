@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from chapters.modern_block.attention import ModernAttention
 from chapters.modern_block.decoder import (
     BlockConfig,
     ModernDecoder,
@@ -19,7 +18,6 @@ from lib.attention import MultiHeadAttention, attention_maps
 from lib.data import BOS, EOS
 from lib.decoding import beam_search, decode, greedy, sample
 from lib.layers import FeedForward, LayerNorm, RMSNorm
-from lib.positions import Rotary
 from lib.transformer import Config, LanguageModel
 from tests.helpers import assert_close, unchecked
 
@@ -157,40 +155,6 @@ def test_the_receptive_field_of_a_window_grows_with_the_layers():
     for weights in attention_maps(model, text).values():
         distance = torch.arange(23)[:, None] - torch.arange(23)
         assert torch.equal((weights > 0).all((0, 1)), (distance >= 0) & (distance < 5))
-
-
-def test_queries_and_keys_are_normed_head_by_head_and_before_the_rotation():
-    torch.manual_seed(0)
-    positions = Rotary(10)
-    layer = ModernAttention(
-        24, 6, n_kv_heads=2, d_k=10, bias=False, qk_norm_eps=0.1, positions=positions
-    ).double()
-    for norm in (layer.q_norm, layer.k_norm):
-        norm.gain.data = torch.rand_like(norm.gain) + 0.5
-    x = torch.randn(3, 7, 24, dtype=torch.float64)
-
-    def heads(projection, n):
-        return projection(x).unflatten(-1, (n, 10)).transpose(1, 2)
-
-    def normed(x, gain):
-        return x / (x.square().mean(-1, keepdim=True) + 0.1).sqrt() * gain
-
-    q = positions.rotate(normed(heads(layer.w_q, 6), layer.q_norm.gain))
-    k = positions.rotate(normed(heads(layer.w_k, 2), layer.k_norm.gain))
-    weights = (q @ k.repeat_interleave(3, 1).mT / 10**0.5).softmax(-1)
-    assert_close(layer.attention_weights(x), weights, 1e-12)
-    mixed = weights @ heads(layer.w_v, 2).repeat_interleave(3, 1)
-    assert_close(layer(x), layer.w_o(mixed.transpose(1, 2).flatten(2)), 1e-12)
-
-
-def test_with_gains_of_1_no_score_is_above_the_root_of_d_k():
-    torch.manual_seed(0)
-    layer = ModernAttention(24, 6, d_k=10, bias=False, qk_norm_eps=0.0).double()
-    x = 100 * torch.randn(3, 7, 24, dtype=torch.float64)
-    q, k = (layer._split_heads(w, x) for w in (layer.w_q, layer.w_k))
-    scores = q @ k.mT / 10**0.5
-    assert scores.abs().max() <= 10**0.5
-    assert_close(q.square().sum(-1), torch.full(q.shape[:3], 10.0, dtype=torch.float64), 1e-12)
 
 
 def test_layers_with_and_without_a_window_read_and_keep_what_they_should():
