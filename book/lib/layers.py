@@ -68,8 +68,12 @@ class LayerNorm(nn.Module):
 class RMSNorm(nn.Module):
     """x / sqrt(mean(x^2) + eps) * gain, each position by itself: `LayerNorm` without mean and bias.
 
-    `gain` is a learned scale, 1 at first. torch's fused kernel computes the whole. float16 and
-    bfloat16 are squared and summed in float32, so that large entries do not overflow.
+    `gain` is a learned scale, 1 at first. float16 and bfloat16 are squared and summed in float32,
+    so that large entries do not overflow.
+
+    On a CPU torch composes it of pow, mean, rsqrt and mul, where `LayerNorm` has a fused kernel in
+    each direction. Forward alone it took 0.7 to 1.5 times as long as `LayerNorm`, forward and
+    backward together two to six times (one thread, d_model 64 to 4096).
 
     Shapes: x (*batch, d_model). Returns the same shape.
     Source: Zhang and Sennrich 2019, equation 4.

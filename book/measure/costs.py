@@ -12,7 +12,7 @@ layer or communicates: `measure.observed` counts and times what is held against 
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 Number = int | float
@@ -121,7 +121,9 @@ class Decoder(Protocol):
     norm            "pre" has one more behind the last layer than "post"
     norm_layer      "layer" has two vectors, others one
     activation      "swiglu" has a third matrix
-    window          positions that a query attends to, itself included; None means all
+    qkv_bias        whether queries, keys and values have biases where bias is False
+    qk_norm         whether queries and keys have a norm, of one vector each
+    windows         of each layer, positions that a query attends to, itself included; None: all
     n_experts       feed-forward networks of a layer, of which a token passes n_active; None means
                     one network and no router
     """
@@ -151,7 +153,11 @@ class Decoder(Protocol):
     @property
     def bias(self) -> bool: ...
     @property
-    def window(self) -> int | None: ...
+    def qkv_bias(self) -> bool: ...
+    @property
+    def qk_norm(self) -> bool: ...
+    @property
+    def windows(self) -> Sequence[int | None]: ...
     @property
     def n_experts(self) -> int | None: ...
     @property
@@ -165,7 +171,7 @@ class Decoder(Protocol):
 class Parameters(NamedTuple):
     """Parameters of a decoder, by what they belong to.
 
-    attention     the four projections, in all layers
+    attention     the four projections and the norms of queries and keys, in all layers
     feed_forward  the feed-forward networks, in all layers
     router        the matrices that choose experts
     norms         two in each layer, and with pre-norm the last one
@@ -222,10 +228,11 @@ def parameters_of(config: Decoder, *, active: bool = False) -> Parameters:
         networks = config.n_active
     norm = 2 * d if config.norm_layer == "layer" else d
     norms = 2 * layers + (config.norm == "pre")
+    of_heads = 2 * config.d_k if config.qk_norm else 0
     return Parameters(
         embedding=config.vocab * d,
         positions=config.max_length * d if config.positions == "learned" else 0,
-        attention=layers * (_projections(config) + _projection_biases(config)),
+        attention=layers * (_projections(config) + _projection_biases(config) + of_heads),
         feed_forward=layers * networks * (matrices + biases),
         router=layers * d * (config.n_experts or 0),
         norms=norms * norm,
@@ -245,7 +252,7 @@ def cache_bytes(config: Decoder, context: int, *, bytes_per_number: int = 2) -> 
     Source: Shazeer 2019; Ainslie et al. 2023; Jiang et al. 2023, section 2.
     """
     _require_whole(context=context, bytes_per_number=bytes_per_number)
-    numbers = 2 * config.n_layers * config.kv_heads * config.d_k  # of one position
+    numbers = 2 * config.kv_heads * config.d_k  # of one position in one layer
     return numbers * _keys(config, context) * bytes_per_number
 
 
@@ -265,7 +272,7 @@ def flops_of(config: Decoder, context: int) -> Flops:
     keys = _keys(config, context)
     return Flops(
         projections=2 * layers * _projections(config),
-        attention=2 * layers * 2 * keys * config.n_heads * config.d_k,
+        attention=2 * 2 * keys * config.n_heads * config.d_k,
         feed_forward=2 * layers * networks * matrices * d * config.d_ff,
         router=2 * layers * d * (config.n_experts or 0),
         logits=2 * config.vocab * d,
@@ -279,12 +286,14 @@ def _projections(config: Decoder) -> int:
 
 def _projection_biases(config: Decoder) -> int:
     side_by_side = config.d_k * (config.n_heads + 2 * config.kv_heads)
-    return side_by_side + config.d_model if config.bias else 0
+    if config.bias:
+        return side_by_side + config.d_model
+    return side_by_side if config.qkv_bias else 0
 
 
 def _keys(config: Decoder, context: int) -> int:
-    """Positions that the last of `context` tokens attends to."""
-    return context if config.window is None else min(context, config.window)
+    """Positions that the last of `context` tokens attends to, summed over the layers."""
+    return sum(context if window is None else min(context, window) for window in config.windows)
 
 
 # --- ranks in a ring ------------------------------------------------------------------------------

@@ -1,20 +1,28 @@
 """A model's folder in Hugging Face's layout: `config.json` and `model.safetensors`, read with care.
 
-Names and shapes are checked before any number is used, and nothing is fetched from anywhere. Which
-names and settings a design has, its own loader knows; here is what all loaders need."""
+A large model has several files of weights, its shards, and `model.safetensors.index.json`, which
+says for each tensor in which of them it is. Names and shapes are checked before any number is used,
+and nothing is fetched from anywhere. Which names and settings a design has, its own loader knows;
+here is what all loaders need."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 REAL = ("F16", "BF16", "F32", "F64")  # what safetensors calls the types of real numbers
+SMALL = ("F8", "F6", "F4", "I8", "U8")  # those of quantised numbers begin so
 DESCRIBED = "is it the model that config.json describes?"
 REMEDY = "fetch the folder again, whole"
+UNQUANTISED = (
+    "numbers of 8 bits or fewer need the scales and the arithmetic of their own method; take the "
+    "folder of the same model in bfloat16"
+)
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
@@ -22,7 +30,10 @@ def read_config(folder: str | Path) -> dict[str, Any]:
 
     Errors: ValueError for a file that is missing or is not a JSON object.
     """
-    path = Path(folder) / CONFIG
+    return _json_object(Path(folder) / CONFIG)
+
+
+def _json_object(path: Path) -> dict[str, Any]:
     if path.exists() and not path.is_file():  # a pipe would be waited for
         raise ValueError(f"expected a file {path}, got a folder, a pipe or a device; {REMEDY}")
     try:
@@ -42,14 +53,8 @@ def without_memory(folder: str | Path, n_blocks: int, make: Callable[[], Any]) -
     Args: n_blocks, the layers or experts that the config asks for, each of which has a tensor.
     Errors: ValueError for more blocks than the file has tensors, or for impossible sizes.
     """
-    from safetensors import SafetensorError, safe_open  # only who loads weights needs safetensors
-
-    path = _weights_file(folder)
-    try:
-        with safe_open(str(path), "pt") as file:
-            n_tensors = len(file.keys())
-    except SafetensorError as error:
-        raise ValueError(f"expected a whole file {path}, got {error}; {REMEDY}") from error
+    with _opened(folder) as (path, stored):
+        n_tensors = len(stored)
     if n_blocks > n_tensors:
         got = f"{n_tensors} tensors"
         raise ValueError(
@@ -71,12 +76,12 @@ def read_weights(
     copies: Mapping[str, str] | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> dict[str, Tensor]:
-    """Read the tensors of `wanted`, by name and shape, from a folder's model.safetensors.
+    """Read the tensors of `wanted`, by name and shape, from a folder's model.safetensors or shards.
 
     All names and shapes are compared before the first number is read.
 
     Args:
-        folder: where the file is.
+        folder: where the files are.
         wanted: names and shapes.
         prefix: what the names in the file may begin with besides.
         unused: prefixes and suffixes of names that may be in the file and are left there.
@@ -87,38 +92,37 @@ def read_weights(
     Errors: ValueError for a file that is missing or broken, a tensor that is missing, left over,
         stored twice, of another shape, or not of real numbers, and for a copy that is another one.
     """
-    from safetensors import SafetensorError, safe_open  # only who loads weights needs safetensors
+    with _opened(folder) as (path, stored):
+        named: dict[str, str] = {}  # from plain names to those in the files
+        for name in stored:
+            plain = _plain_name(name, prefix)
+            if plain in named:
+                raise ValueError(
+                    f"{path}: expected each tensor once, got {name} beside {named[plain]}; {REMEDY}"
+                )
+            named[plain] = name
+        slices = {plain: stored[name].get_slice(name) for plain, name in named.items()}
+        shapes = {plain: found.get_shape() for plain, found in slices.items()}
+        kinds = {plain: slices[plain].get_dtype() for plain in wanted if plain in slices}
+        if others := [plain for plain, kind in kinds.items() if kind not in REAL]:
+            kind = kinds[others[0]]
+            remedy = UNQUANTISED if kind.startswith(SMALL) else REMEDY
+            got = f"{kind} in {others[0]}"
+            raise ValueError(f"{path}: expected finite real numbers, got {got}; {remedy}")
+        copies = {name: of for name, of in (copies or {}).items() if name in named}
+        _compare(path, shapes, wanted, (*unused, *copies))
 
-    path = _weights_file(folder)
-    try:
-        with safe_open(str(path), "pt") as file:
-            stored: dict[str, str] = {}  # from plain names to those in the file
-            for name in file.keys():  # noqa: SIM118, it is no mapping
-                plain = _plain_name(name, prefix)
-                if plain in stored:
-                    raise ValueError(
-                        f"{path}: expected each tensor once, got {name} beside {stored[plain]}; "
-                        f"{REMEDY}"
-                    )
-                stored[plain] = name
-            slices = {plain: file.get_slice(name) for plain, name in stored.items()}
-            shapes = {plain: found.get_shape() for plain, found in slices.items()}
-            copies = {name: of for name, of in (copies or {}).items() if name in stored}
-            _compare(path, shapes, wanted, (*unused, *copies))
-            kinds = {plain: slices[plain].get_dtype() for plain in wanted}
-            if others := [plain for plain, kind in kinds.items() if kind not in REAL]:
-                got = f"{kinds[others[0]]} in {others[0]}"
-                raise ValueError(f"{path}: expected finite real numbers, got {got}; {REMEDY}")
-            found = {plain: file.get_tensor(stored[plain]).to(dtype) for plain in wanted}
-            for name, of in copies.items():
-                if not torch.equal(file.get_tensor(stored[name]).to(dtype), found[of]):
-                    raise ValueError(
-                        f"{path}: expected {name} to be {of}, as config.json says by "
-                        "tie_word_embeddings, got another matrix, which would be lost; take a "
-                        "model whose two are tied"
-                    )
-    except SafetensorError as error:
-        raise ValueError(f"expected a whole file {path}, got {error}; {REMEDY}") from error
+        def read(plain: str) -> Tensor:
+            return stored[named[plain]].get_tensor(named[plain]).to(dtype)
+
+        found = {plain: read(plain) for plain in wanted}
+        for name, of in copies.items():
+            if not torch.equal(read(name), found[of]):
+                raise ValueError(
+                    f"{path}: expected {name} to be {of}, as config.json says by "
+                    "tie_word_embeddings, got another matrix, which would be lost; take a "
+                    "model whose two are tied"
+                )
     for name, tensor in found.items():
         if not tensor.isfinite().all():
             got = f"NaN or what {dtype} cannot hold"
@@ -126,13 +130,67 @@ def read_weights(
     return found
 
 
-def _weights_file(folder: str | Path) -> Path:
-    path = Path(folder) / WEIGHTS
-    if not path.is_file():
+@contextmanager
+def _opened(folder: str | Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Meanwhile, each tensor's name and the open file that has it; and how messages name them all.
+
+    Errors: ValueError for a file that is missing or broken, and for shards that do not have what
+        their index says.
+    """
+    from safetensors import SafetensorError, safe_open  # only who loads weights needs safetensors
+
+    path, shards = _files(folder)
+    stored: dict[str, Any] = {}
+    with ExitStack() as files:
+        for shard in shards:
+            try:
+                file = files.enter_context(safe_open(str(shard), "pt"))
+                names = file.keys()
+            except SafetensorError as error:
+                raise ValueError(f"expected a whole file {shard}, got {error}; {REMEDY}") from error
+            said = shards[shard]
+            if said is not None and (wrong := said.symmetric_difference(names)):
+                got = "one more" if min(wrong) in names else "none"
+                raise ValueError(
+                    f"{path}: expected the tensors of {shard.name} as the index says, "
+                    f"got {got} called {min(wrong)}; {REMEDY}"
+                )
+            stored |= dict.fromkeys(names, file)
+        try:
+            yield path, stored
+        except SafetensorError as error:
+            raise ValueError(f"expected a whole file {path}, got {error}; {REMEDY}") from error
+
+
+def _files(folder: str | Path) -> tuple[Path, dict[Path, set[str] | None]]:
+    """The one file of weights or the index; and each file with the tensors that an index says."""
+    one, index = Path(folder) / WEIGHTS, Path(folder) / INDEX
+    if one.is_file():
+        return one, {one: None}
+    if not index.exists():
         others = sorted(other.name for other in Path(folder).glob("*model*"))
         got = f"only {', '.join(others)}" if others else "no such file"
-        raise ValueError(f"expected a file {path}, got {got}; take a model that is stored as one")
-    return path
+        raise ValueError(
+            f"expected a file {one}, got {got}; take a model that is stored as safetensors"
+        )
+    where = _json_object(index).get("weight_map")
+    if not isinstance(where, dict) or not where or not all(map(_is_file_name, where.values())):
+        raise ValueError(
+            f"expected weight_map in {index} to name for each tensor a file of this folder, "
+            f"got {str(where)[:100]}; {REMEDY}"
+        )
+    shards: dict[Path, set[str] | None] = {}
+    for name in sorted(set(where.values())):
+        shard = Path(folder) / name
+        if not shard.is_file():
+            raise ValueError(f"expected the files that {index} names, got no file {name}; {REMEDY}")
+        shards[shard] = {tensor for tensor, file in where.items() if file == name}
+    return index, shards
+
+
+def _is_file_name(name: Any) -> bool:
+    """Whether it names a file of the folder itself, and none of another folder."""
+    return isinstance(name, str) and name not in ("", "..") and Path(name).name == name
 
 
 def _plain_name(name: str, prefix: str) -> str:
@@ -192,6 +250,14 @@ def number_of(found: dict[str, Any], name: str, usual: float, folder: str | Path
     return number
 
 
+def flag_of(found: dict[str, Any], name: str, usual: bool, folder: str | Path) -> bool:
+    """What the config says under this name, else `usual`: true or false, or a ValueError."""
+    flag = found.get(name, usual)
+    if not isinstance(flag, bool):
+        raise ValueError(f"{config_file(folder)}: expected {name} true or false, got {flag!r}")
+    return flag
+
+
 def config_file(folder: str | Path) -> str:
     """How messages name the file: with its folder, and not with the whole path."""
     return f"{Path(folder).name}/config.json"
@@ -209,3 +275,16 @@ def require(found: dict[str, Any], folder: str | Path, **wanted: Any) -> None:
                 f"{config_file(folder)}: expected {name} {value!r}, got {got!r}; "
                 "this design would need other modules"
             )
+
+
+def require_unquantised(found: dict[str, Any], folder: str | Path) -> None:
+    """An error for numbers that are stored with scales, as in FP8.
+
+    Errors: ValueError that names the method.
+    """
+    if (method := found.get("quantization_config")) is not None:
+        name = method.get("quant_method", method) if isinstance(method, dict) else method
+        raise ValueError(
+            f"{config_file(folder)}: expected weights that are not quantised, got "
+            f"quantization_config of {name!r}; {UNQUANTISED}"
+        )

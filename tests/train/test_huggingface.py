@@ -62,6 +62,98 @@ def test_a_tensor_under_two_names(folder):
             load_bert(folder)
 
 
+def in_shards(folder, n=3):
+    """Put the weights of a folder into n files and an index, tensor by tensor in turn."""
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    files = [f"model-{i + 1:05}-of-{n:05}.safetensors" for i in range(n)]
+    where = {name: files[i % n] for i, name in enumerate(weights)}
+    for file in files:
+        save_file({k: v for k, v in weights.items() if where[k] == file}, folder / file)
+    write_index(folder, where)
+    return where
+
+
+def write_index(folder, where):
+    index = {"metadata": {"total_size": 1}, "weight_map": where}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+@pytest.mark.parametrize(("start", "load"), [(BERT, load_bert), (GPT2, load_gpt2)])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_shards_are_read_as_one_file_is(start, load, n, tmp_path):
+    folder = shutil.copytree(start, tmp_path / "model")
+    in_shards(folder, n)
+    one, many = load(start).state_dict(), load(folder).state_dict()
+    assert list(one) == list(many)
+    assert all(torch.equal(one[name], many[name]) for name in one)
+
+
+def test_one_file_is_read_before_shards(folder):
+    (folder / "model.safetensors.index.json").write_text("nothing that could be read")
+    load_bert(folder)
+
+
+def test_shards_that_do_not_fit_their_index(folder):
+    where = in_shards(folder)
+    first, file = next(iter(where.items()))
+    other = {name: f for name, f in where.items() if f != file}
+    for wrong, message in (
+        (
+            where | {"extra": file},
+            f"expected the tensors of {file} as the .* got none called extra",
+        ),
+        ({k: v for k, v in where.items() if k != first}, f"got one more called {first}"),
+        (where | {first: next(iter(other.values()))}, f"called {first}"),
+        (where | {first: "gone.safetensors"}, r"index\.json names, got no file gone\.safetensors"),
+        (where | {first: "../model/x"}, "to name for each tensor a file of this folder, got {"),
+        (where | {first: ".."}, "a file of this folder, got {"),
+        (where | {first: str(folder / file)}, "a file of this folder, got {"),
+        (where | {first: 7}, "a file of this folder, got {"),
+        ({}, "a file of this folder, got {}"),
+        ([first], "a file of this folder, got "),
+        (None, "a file of this folder, got None"),
+        (other, r"expected a tensor .*missing in all"),
+    ):
+        write_index(folder, wrong)
+        with pytest.raises(ValueError, match=message):
+            load_bert(folder)
+    (folder / "model.safetensors.index.json").write_text("{")
+    with pytest.raises(ValueError, match=r"expected JSON in .*index\.json"):
+        load_bert(folder)
+
+
+def test_a_shard_that_is_missing_or_truncated(folder):
+    where = in_shards(folder)
+    write_index(folder, where)
+    file = folder / where["bert.embeddings.LayerNorm.weight"]
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=f"expected a whole file .*{file.name}, got"):
+        load_bert(folder)
+    file.unlink()
+    with pytest.raises(ValueError, match=f"got no file {file.name}"):
+        load_bert(folder)
+
+
+def test_quantised_numbers_are_refused_with_a_remedy_that_helps(folder):
+    """To fetch the same folder again would not."""
+    name = "bert.encoder.layer.0.intermediate.dense.weight"
+    whole = load_file(folder / "model.safetensors")
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.int8, torch.uint8):
+        change(folder, lambda _, dtype=dtype: whole | {name: whole[name].to(dtype)})
+        with pytest.raises(ValueError, match="the same model in bfloat16") as caught:
+            load_bert(folder)
+        assert "again" not in str(caught.value)
+        assert f"in {name.removeprefix('bert.')}" in str(caught.value)
+    change(folder, lambda _: whole)
+    config = json.loads((folder / "config.json").read_text())
+    for said, shown in (({"quant_method": "fp8", "weight_block_size": [128, 128]}, "'fp8'"),
+                        ({"bits": 4}, r"{'bits': 4}"), ("awq", "'awq'")):  # fmt: skip
+        (folder / "config.json").write_text(json.dumps(config | {"quantization_config": said}))
+        with pytest.raises(ValueError, match=f"quantization_config of {shown}; .* in bfloat16"):
+            load_bert(folder)
+
+
 def test_buffers_of_older_folders_are_passed_over(folder):
     before = load_bert(folder).state_dict()
     change(folder, lambda w: w | {"bert.embeddings.position_ids": torch.arange(13)[None]})

@@ -1,8 +1,8 @@
 """Published models in the book's own modules: encoders of BERT's design, GPT-2's language models.
 
-A folder in Hugging Face's layout (`config.json`, `model.safetensors`) is all that is needed; names
-and shapes are checked before any number is used, and nothing is fetched from anywhere. Where their
-parts differ from the book's, the difference stands here:
+A folder in Hugging Face's layout (`config.json`, and `model.safetensors` or its shards) is all that
+is needed; names and shapes are checked before any number is used, and nothing is fetched. Where
+their parts differ from the book's, the difference stands here:
 
     both    embeddings are not multiplied by sqrt(d_model); positions are learned
     BERT    a third embedding, of segments; a norm on the sum of the three; eps 1e-12
@@ -24,10 +24,12 @@ from lib.transformer import Config, Encoder, LanguageModel
 from train.huggingface import (
     config_file,
     filled,
+    flag_of,
     number_of,
     read_config,
     read_weights,
     require,
+    require_unquantised,
     size_of,
     without_memory,
 )
@@ -41,13 +43,17 @@ BERT_COPIES = {  # of a tied head
 }
 GPT2_UNUSED = (".attn.bias", ".attn.masked_bias")
 GPT2_COPIES = {"lm_head.weight": "wte.weight"}
-ACTIVATION_OF = {"relu": "relu", "gelu": "gelu"}
-ACTIVATION_OF |= {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+GELU, GELU_TANH = ("gelu", "gelu_python"), (  # one formula each, under several names
+    "gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast", "gelu_accurate",
+)  # fmt: skip
+ACTIVATION_OF = {"relu": "relu"} | dict.fromkeys(GELU, "gelu")
+ACTIVATION_OF |= dict.fromkeys(GELU_TANH, "gelu_tanh")
 
 
-def bert_names(n_layers: int, head: bool) -> dict[str, str]:
+def bert_names(n_layers: int, head: bool, *, tied: bool = True) -> dict[str, str]:
     """From the book's name of each parameter of a `BertEncoder` to the name in a file of BERT's.
 
+    Args: head, with what predicts a masked token; tied, by the matrix of the embedding.
     Source: Devlin et al. 2019, as stored by Hugging Face.
     """
     names = {
@@ -71,15 +77,21 @@ def bert_names(n_layers: int, head: bool) -> dict[str, str]:
         names |= _linear("transform.0", "cls.predictions.transform.dense")
         names |= _norm("transform.2", "cls.predictions.transform.LayerNorm")
         names["projection_bias"] = "cls.predictions.bias"
+        if not tied:  # then Hugging Face's own copy of the bias is not tied either, and counts
+            names["projection.weight"] = "cls.predictions.decoder.weight"
+            names["projection_bias"] = "cls.predictions.decoder.bias"
     return names
 
 
-def gpt2_names(n_layers: int) -> dict[str, str]:
+def gpt2_names(n_layers: int, *, tied: bool = True) -> dict[str, str]:
     """From the book's names of a `LanguageModel` to those in a file of GPT-2's, but W^Q, W^K, W^V.
 
+    Args: tied, the projection is the embedding's matrix.
     Source: Radford et al. 2019, as stored by Hugging Face.
     """
     names = {"embedding.weight": "wte.weight", "decoder.positions.weight": "wpe.weight"}
+    if not tied:
+        names["projection.weight"] = "lm_head.weight"
     names |= _norm("decoder.norm", "ln_f")
     for i in range(n_layers):
         attention, feed = (
@@ -96,7 +108,7 @@ def gpt2_names(n_layers: int) -> dict[str, str]:
 def gpt2_shapes(model: LanguageModel) -> dict[str, tuple[int, ...]]:
     """The tensors of a file of GPT-2's, with their shapes. A matrix is (in, out), as in x W."""
     config, ours = model.config, model.state_dict()
-    names, d = gpt2_names(config.n_layers), config.d_model
+    names, d = gpt2_names(config.n_layers, tied=config.tied), config.d_model
     shapes = {
         theirs: tuple(_transposed(theirs, ours[name]).shape) for name, theirs in names.items()
     }
@@ -105,9 +117,11 @@ def gpt2_shapes(model: LanguageModel) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def gpt2_state(weights: dict[str, Tensor], n_layers: int) -> dict[str, Tensor]:
+def gpt2_state(
+    weights: dict[str, Tensor], n_layers: int, *, tied: bool = True
+) -> dict[str, Tensor]:
     """The same tensors as a `LanguageModel` has them: transposed, and c_attn split in three."""
-    names = gpt2_names(n_layers)
+    names = gpt2_names(n_layers, tied=tied)
     state = {name: _transposed(theirs, weights[theirs]) for name, theirs in names.items()}
     for i in range(n_layers):
         for part in ("weight", "bias"):
@@ -216,8 +230,8 @@ def load_bert(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Bert
     """
     found = read_config(folder)
     require(found, folder, model_type="bert", is_decoder=False)
-    require(found, folder, position_embedding_type="absolute", tie_word_embeddings=True)
-    require(found, folder, add_cross_attention=False)
+    require(found, folder, position_embedding_type="absolute", add_cross_attention=False)
+    require_unquantised(found, folder)
     config = Config(
         source_vocab=size_of(found, "vocab_size", folder),
         d_model=size_of(found, "hidden_size", folder),
@@ -227,22 +241,35 @@ def load_bert(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Bert
         max_length=size_of(found, "max_position_embeddings", folder),
         activation=_activation(found.get("hidden_act", "gelu"), folder),
         dropout=number_of(found, "hidden_dropout_prob", 0.1, folder),
+        tied=flag_of(found, "tie_word_embeddings", True, folder),
     )
     head = any(kind in str(found.get("architectures")) for kind in WITH_A_HEAD)
-    if head:  # its transform has this function too, and ours is GELU
+    if head and found.get("hidden_act") not in GELU:  # its transform has it too, and ours is GELU
         require(found, folder, hidden_act="gelu")
     eps = number_of(found, "layer_norm_eps", 1e-12, folder)
     segments = size_of({"type_vocab_size": 2} | found, "type_vocab_size", folder)
-    make = partial(BertEncoder, config, n_segments=segments, eps=eps, head=head)
+    separate = head and not config.tied  # then it has a matrix of its own
+
+    def make() -> BertEncoder:
+        model = BertEncoder(config, n_segments=segments, eps=eps, head=head)
+        if separate:
+            projection = nn.Linear(config.d_model, config.source_vocab, bias=False)
+            model.add_module("projection", projection)
+        return model
+
     ours = without_memory(folder, config.n_layers, make).state_dict()
-    names = bert_names(config.n_layers, head)
+    names = bert_names(config.n_layers, head, tied=config.tied)
     shapes = {theirs: tuple(ours[name].shape) for name, theirs in names.items()}
-    copies = {name: of for name, of in BERT_COPIES.items() if of in shapes}
     weights = read_weights(
-        folder, shapes, prefix="bert.", unused=BERT_UNUSED, copies=copies, dtype=dtype
+        folder,
+        shapes,
+        prefix="bert.",
+        unused=(*BERT_UNUSED, "cls.predictions.bias") if separate else BERT_UNUSED,
+        copies={} if separate else {name: of for name, of in BERT_COPIES.items() if of in shapes},
+        dtype=dtype,
     )
     state = {name: weights[theirs] for name, theirs in names.items()}
-    return filled(make().to(dtype), state, tied=head)
+    return filled(make().to(dtype), state, tied=head and not separate)
 
 
 def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> LanguageModel:
@@ -252,9 +279,9 @@ def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Lang
     Source: Radford et al. 2019.
     """
     found = read_config(folder)
-    require(found, folder, model_type="gpt2", tie_word_embeddings=True, scale_attn_weights=True)
+    require(found, folder, model_type="gpt2", scale_attn_weights=True)
     require(found, folder, add_cross_attention=False, scale_attn_by_inverse_layer_idx=False)
-    require(found, folder, layer_norm_epsilon=1e-5)
+    require_unquantised(found, folder)
     d_model = size_of(found, "n_embd", folder)
     config = Config(
         source_vocab=size_of(found, "vocab_size", folder),
@@ -267,7 +294,9 @@ def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Lang
         dropout=number_of(found, "resid_pdrop", 0.1, folder),
         norm="pre",
         positions="learned",
+        tied=flag_of(found, "tie_word_embeddings", True, folder),
     )
+    eps = number_of(found, "layer_norm_epsilon", 1e-5, folder)
     make = partial(LanguageModel, config)
     shapes = gpt2_shapes(without_memory(folder, config.n_layers, make))
     weights = read_weights(
@@ -275,12 +304,16 @@ def load_gpt2(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Lang
         shapes,
         prefix="transformer.",
         unused=GPT2_UNUSED,
-        copies=GPT2_COPIES,
+        copies=GPT2_COPIES if config.tied else {},
         dtype=dtype,
     )
     model = make().to(dtype)
     model.embedding.scale = 1.0
-    return filled(model, gpt2_state(weights, config.n_layers), tied=True)
+    for module in model.modules():
+        if isinstance(module, LayerNorm):
+            module.eps = eps
+    state = gpt2_state(weights, config.n_layers, tied=config.tied)
+    return filled(model, state, tied=config.tied)
 
 
 def _activation(name: Any, folder: str | Path) -> str:

@@ -3,7 +3,7 @@
 `ModernDecoder` is the `LanguageModel` of `lib.transformer`: the same layers in the same stack. The
 fields of `BlockConfig` choose what they are made of; `paper_2017` and `today` choose them all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from chapters.modern_block.attention import ModernAttention
 from chapters.modern_block.experts import MixtureOfExperts, require_choice
+from chapters.modern_block.rotation import ScaledRotary, Scaling
 from lib.attention import KeyValueCache, MultiHeadAttention
 from lib.layers import FeedForward, LayerNorm, RMSNorm
 from lib.masks import causal_mask
@@ -31,8 +33,12 @@ class BlockConfig(Config):
     head_dim      d_k, where it is not d_model / n_heads
     norm_layer    "layer" or "rms", norm_eps its eps; norm says where it stands
     rope_base     the base of "rotary"
+    rope_scaling  how "rotary" was slowed for longer texts; None means not at all
     bias          whether linear layers have one; a LayerNorm keeps its own either way
+    qkv_bias      whether W^Q, W^K and W^V have one, where bias is False
+    qk_norm       whether queries and keys pass an `RMSNorm` of their own, before the rotation
     window        positions that a query attends to, itself included; None means all before it
+    full_every    with a window: every so many layers one has none, the last of them; None: no layer
     n_experts     feed-forward networks of each block, of which a token passes n_active; None
                   means one network and no router
     scaled_embedding   multiply embeddings by sqrt(d_model), as the paper does
@@ -48,8 +54,12 @@ class BlockConfig(Config):
     norm_layer: str = "layer"
     norm_eps: float = 1e-5
     rope_base: float = 10_000.0
+    rope_scaling: Scaling | None = None
     bias: bool = True
+    qkv_bias: bool = False
+    qk_norm: bool = False
     window: int | None = None
+    full_every: int | None = None
     n_experts: int | None = None
     n_active: int = 2
     scaled_embedding: bool = True
@@ -67,6 +77,11 @@ class BlockConfig(Config):
             raise ValueError(
                 f"expected n_kv_heads to divide n_heads, got n_kv_heads={self.n_kv_heads} and "
                 f"n_heads={self.n_heads}; each group has n_heads / n_kv_heads query heads"
+            )
+        if self.full_every is not None and self.window is None:
+            raise ValueError(
+                f"expected a window where full_every is given, got full_every={self.full_every} "
+                "and window=None; without one every layer attends to all"
             )
         if self.n_experts is not None:
             require_choice(self.n_active, self.n_experts)
@@ -86,11 +101,20 @@ class BlockConfig(Config):
         """n_kv_heads where it is given, else n_heads."""
         return self.n_heads if self.n_kv_heads is None else self.n_kv_heads
 
+    @property
+    def windows(self) -> tuple[int | None, ...]:
+        """The window of each layer, None where it has none."""
+        every = self.full_every or self.n_layers + 1
+        return tuple(None if i % every == 0 else self.window for i in range(1, self.n_layers + 1))
+
     def make_positions(self) -> Positions:
-        """Make the scheme that the blocks share; a rotation has its own base."""
-        if self.positions == "rotary":
-            return Rotary(self.d_k, base=self.rope_base, max_length=self.max_length)
-        return super().make_positions()
+        """Make the scheme that the blocks share; a rotation has its own base, and may be slowed."""
+        if self.positions != "rotary":
+            return super().make_positions()
+        options: dict[str, Any] = {"base": self.rope_base, "max_length": self.max_length}
+        if self.rope_scaling is None:
+            return Rotary(self.d_k, **options)
+        return ScaledRotary(self.d_k, self.rope_scaling, **options)
 
     def make_norm(self) -> nn.Module:
         """Make a `LayerNorm` or an `RMSNorm`."""
@@ -98,13 +122,14 @@ class BlockConfig(Config):
 
     def make_attention(self, positions: Positions | None = None) -> MultiHeadAttention:
         """Make attention whose query heads may share heads of keys and values."""
-        return MultiHeadAttention(
+        return ModernAttention(
             self.d_model,
             self.n_heads,
             n_kv_heads=self.kv_heads,
             d_k=self.d_k,
-            d_v=self.d_k,
             bias=self.bias,
+            qkv_bias=self.qkv_bias,
+            qk_norm_eps=self.norm_eps if self.qk_norm else None,
             positions=positions,
         )
 
@@ -129,9 +154,10 @@ def paper_2017(vocab: int, **changes: Any) -> BlockConfig:
 
 
 def today(vocab: int, **changes: Any) -> BlockConfig:
-    """What published language models have in common: RMSNorm, SwiGLU, rotary, no biases, untied.
+    """What LLaMA began with in 2023: RMSNorm, SwiGLU, rotary, no biases, untied.
 
-    Fields that are sizes, n_kv_heads among them, stay the paper's unless given.
+    Most language models published since have the first three. Fields that are sizes, n_kv_heads
+    among them, stay the paper's unless given.
 
     Args: changes, sizes and other fields of `BlockConfig`.
     Source: Touvron et al. 2023 (LLaMA), section 2.2.
@@ -179,24 +205,49 @@ class WindowCache(KeyValueCache):
 
 
 class WindowDecoder(Decoder):
-    """The stack of a language model, in which a query attends to the last `window` positions.
+    """The stack of a language model in which layers have windows, each its own or none.
 
-    Source: Beltagy et al. 2020; Jiang et al. 2023, section 2.
+    Source: Beltagy et al. 2020; Jiang et al. 2023, section 2; layers with and without a window, one
+        above the other: Gemma Team 2024 (Gemma 2), section 2.
     """
 
-    def __init__(self, config: Config, window: int):
+    def __init__(self, config: BlockConfig):
         super().__init__(config, cross_attention=False)
-        self.window = window
+        self.windows = config.windows
 
     def new_caches(self) -> list[LayerCache]:
-        """Make an empty cache for each layer, which keeps no more than the window needs."""
-        return [cache._replace(own=WindowCache(self.window)) for cache in super().new_caches()]
+        """Make an empty cache for each layer, which keeps no more than its window needs."""
+        return [
+            cache if window is None else cache._replace(own=WindowCache(window))
+            for cache, window in zip(super().new_caches(), self.windows, strict=True)
+        ]
 
-    def _causal_mask(
-        self, time: int, before: int, device: torch.device
-    ) -> Bool[Tensor, "time key"]:
-        kept = min(before, self.window - 1)  # the others are forgotten: see `WindowCache`
-        return causal_mask(time, kept + time, window=self.window, device=device)
+    def forward(
+        self,
+        x: Float[Tensor, "batch time d_model"],
+        memory: Float[Tensor, "batch source_time d_model"] | None = None,
+        memory_mask: Bool[Tensor, "..."] | None = None,
+        caches: list[LayerCache] | None = None,
+    ) -> Float[Tensor, "batch time d_model"]:
+        """As in `Decoder`, with a mask for each layer instead of one for all."""
+        time = x.shape[1]
+        before = caches[0].own.length if caches else 0
+        masks = {w: _mask(time, before, w, x.device) for w in set(self.windows)}
+        x = self.dropout(self.positions.add(x, before))
+        given: Sequence[LayerCache | None] = caches or [None] * len(self.layers)
+        for layer, cache, window in zip(self.layers, given, self.windows, strict=True):
+            x = layer(x, memory, mask=masks[window], memory_mask=memory_mask, cache=cache)
+        return self.norm(x)
+
+
+def _mask(
+    time: int, before: int, window: int | None, device: torch.device
+) -> Bool[Tensor, "time key"] | None:
+    """Who may attend to whom, of `time` new positions and those that a layer's cache has kept."""
+    if time == 1:  # it may see all that is kept
+        return None
+    kept = before if window is None else min(before, window - 1)
+    return causal_mask(time, kept + time, window=window, device=device)
 
 
 class ModernDecoder(LanguageModel):
@@ -213,5 +264,4 @@ class ModernDecoder(LanguageModel):
             self.embedding.scale = 1.0
 
     def _make_decoder(self) -> Decoder:
-        window = self.config.window
-        return super()._make_decoder() if window is None else WindowDecoder(self.config, window)
+        return super()._make_decoder() if self.config.window is None else WindowDecoder(self.config)

@@ -8,7 +8,15 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from chapters.families.pretrained import BertEncoder, bert_names, load_bert, load_gpt2, mean_pooled
+from chapters.families.pretrained import (
+    GELU,
+    GELU_TANH,
+    BertEncoder,
+    bert_names,
+    load_bert,
+    load_gpt2,
+    mean_pooled,
+)
 from lib.attention import attention_maps
 from lib.layers import LayerNorm
 from lib.transformer import Config
@@ -158,22 +166,23 @@ def test_gpt2_small_s_count(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", ["bert of MiniLM's size", "bert, masked", "bert, two tasks", "gpt2"]
-)
+    "kind",
+    ["bert of MiniLM's size", "bert, masked", "bert, two tasks", "bert, untied", "gpt2",
+     "gpt2, untied", "gpt2, in shards", "gpt2, eps 0.1"],
+)  # fmt: skip
 @pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS)
 def test_equal_to_transformers_itself(kind, dtype, tolerance, tmp_path):
     transformers = pytest.importorskip("transformers", reason="needs the package transformers")
     torch.manual_seed(0)
-    if kind == "gpt2":
-        sizes = {"vocab_size": 97, "n_positions": 23, "n_embd": 48, "n_layer": 3, "n_head": 4}
-        theirs = transformers.GPT2LMHeadModel(
-            transformers.GPT2Config(**sizes, bos_token_id=1, eos_token_id=2)
-        )
+    tied = "untied" not in kind
+    if kind.startswith("gpt2"):
+        theirs = gpt2_of(transformers, tied=tied, eps=0.1 if "eps" in kind else 1e-5)
     elif kind != "bert of MiniLM's size":
-        task = {"bert, masked": "BertForMaskedLM", "bert, two tasks": "BertForPreTraining"}[kind]
-        theirs = getattr(transformers, task)(
+        task = "PreTraining" if kind == "bert, two tasks" else "MaskedLM"
+        theirs = getattr(transformers, f"BertFor{task}")(
             transformers.BertConfig(vocab_size=97, hidden_size=48, num_attention_heads=4,
-                                    intermediate_size=67, num_hidden_layers=3)
+                                    intermediate_size=67, num_hidden_layers=3,
+                                    tie_word_embeddings=tied)
         )  # fmt: skip
     else:
         theirs = transformers.BertModel(
@@ -182,14 +191,19 @@ def test_equal_to_transformers_itself(kind, dtype, tolerance, tmp_path):
         )  # fmt: skip
     for parameter in theirs.parameters():
         parameter.data += torch.randn_like(parameter) * 0.02
-    theirs.eval().save_pretrained(tmp_path)
+    size = "40KB" if "shards" in kind else "1GB"
+    theirs.eval().save_pretrained(tmp_path, max_shard_size=size)
+    assert (len(list(tmp_path.glob("*.safetensors"))) > 3) == ("shards" in kind)
     theirs = theirs.to(dtype)
     tokens = torch.randint(97, (3, 17))
     lengths = torch.tensor([17, 5, 11])
     at = real(lengths, 17)
     with torch.no_grad():
-        if kind == "gpt2":
-            assert_close(load_gpt2(tmp_path, dtype=dtype)(tokens), theirs(tokens).logits, tolerance)
+        if kind.startswith("gpt2"):
+            model, wanted = load_gpt2(tmp_path, dtype=dtype), theirs(tokens).logits
+            assert_close(model(tokens), wanted, tolerance)
+            assert (model.projection.weight is model.embedding.weight) == tied
+            assert model.config.tied == tied
             return
         model = load_bert(tmp_path, dtype=dtype)
         segments = (torch.arange(17) >= lengths[:, None] // 2).long()
@@ -197,8 +211,32 @@ def test_equal_to_transformers_itself(kind, dtype, tolerance, tmp_path):
         if kind == "bert of MiniLM's size":
             assert_close(hidden[at], said.last_hidden_state[at], tolerance)
         else:
-            logits = said.logits if kind == "bert, masked" else said.prediction_logits
+            logits = said.prediction_logits if kind == "bert, two tasks" else said.logits
             assert_close(model.logits(hidden)[at], logits[at], tolerance)
+
+
+def gpt2_of(transformers, *, tied=True, eps=1e-5, activation="gelu_new"):
+    sizes = {"vocab_size": 97, "n_positions": 23, "n_embd": 48, "n_layer": 3, "n_head": 4}
+    config = transformers.GPT2Config(
+        **sizes, bos_token_id=1, eos_token_id=2, tie_word_embeddings=tied,
+        layer_norm_epsilon=eps, activation_function=activation,
+    )  # fmt: skip
+    return transformers.GPT2LMHeadModel(config)
+
+
+@pytest.mark.parametrize("name", ["relu", *GELU, *GELU_TANH])
+def test_each_name_of_an_activation_is_the_function_that_transformers_takes(name, tmp_path):
+    """In float64: GELU and its tanh formula are 1e-4 apart, which a looser test would not see."""
+    transformers = pytest.importorskip("transformers", reason="needs the package transformers")
+    torch.manual_seed(0)
+    theirs = gpt2_of(transformers, activation=name).double().eval()
+    for parameter in theirs.parameters():
+        parameter.data += torch.randn_like(parameter) * 0.1
+    theirs.save_pretrained(tmp_path)
+    tokens = torch.randint(97, (3, 17))
+    with torch.no_grad():
+        wanted = theirs(tokens).logits
+        assert_close(load_gpt2(tmp_path, dtype=torch.float64)(tokens), wanted, 1e-9)
 
 
 def test_heads_of_a_loaded_model_can_be_looked_at():
@@ -230,7 +268,7 @@ def test_a_model_without_a_head_gives_no_logits():
         (GPT2, {"model_type": "bert"}, "expected model_type 'gpt2', got 'bert'"),
         (BERT, {"is_decoder": True}, "expected is_decoder False, got True"),
         (BERT, {"position_embedding_type": "relative_key"}, "'absolute', got 'relative_key'"),
-        (BERT, {"hidden_act": "silu"}, "out of relu, gelu, gelu_new, .* got 'silu'"),
+        (BERT, {"hidden_act": "silu"}, "out of relu, gelu, gelu_python, .* got 'silu'"),
         (BERT, {"vocab_size": "31"}, "vocab_size as a whole number above 0, got '31'"),
         (BERT, {"hidden_size": 0}, "hidden_size as a whole number above 0, got 0"),
         (BERT, {"num_hidden_layers": 3}, r"expected a tensor encoder\.layer\.2.* \(16 missing"),
@@ -248,8 +286,15 @@ def test_a_model_without_a_head_gives_no_logits():
         (GPT2, {"n_layer": 3}, r"expected a tensor h\.2\..* \(12 missing"),
         (GPT2, {"n_inner": None}, r"of shape \(12, 48\), got \(12, 20\)"),
         (GPT2, {"scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx False, got True"),
-        (GPT2, {"layer_norm_epsilon": 1e-6}, "layer_norm_epsilon 1e-05, got 1e-06"),
-        (GPT2, {"tie_word_embeddings": False}, "tie_word_embeddings True, got False"),
+        (GPT2, {"layer_norm_epsilon": "1e-6"}, "layer_norm_epsilon as a number .* got '1e-6'"),
+        (GPT2, {"activation_function": "quick_gelu"}, "an activation out of .* got 'quick_gelu'"),
+        (GPT2, {"activation_function": "gelu_10"}, "an activation out of .* got 'gelu_10'"),
+        (GPT2, {"tie_word_embeddings": False}, r"expected a tensor lm_head\.weight, got none"),
+        (GPT2, {"tie_word_embeddings": 1}, "tie_word_embeddings true or false, got 1"),
+        (BERT, {"tie_word_embeddings": False}, r"a tensor cls\.predictions\.decoder\.bias"),
+        (BERT, {"hidden_act": "gelu_new"}, "expected hidden_act 'gelu', got 'gelu_new'"),
+        (GPT2, {"quantization_config": {"quant_method": "fp8"}}, "of 'fp8'; .* in bfloat16"),
+        (BERT, {"quantization_config": {"quant_method": "gptq"}}, "of 'gptq'; .* in bfloat16"),
     ],
 )
 def test_a_config_that_does_not_fit_is_named(folder, change, message, tmp_path):

@@ -1,5 +1,8 @@
 """Names of BERT's and GPT-2's parameters: each of the book's once, and c_attn cut in three."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 
 from chapters.families.pretrained import BertEncoder, bert_names, gpt2_shapes, gpt2_state
@@ -12,19 +15,20 @@ CONFIG = Config(11, d_model=6, n_heads=2, d_ff=7, n_layers=3, max_length=5, posi
 
 def test_bert_names_cover_each_parameter_once():
     for head in (False, True):
-        names = bert_names(3, head)
-        ours = BertEncoder(CONFIG, head=head).state_dict()
-        assert set(names) == set(ours) - {"projection.weight"}  # the embedding once more
-        assert len(set(names.values())) == len(names)
+        for tied in (False, True):
+            names = bert_names(3, head, tied=tied)
+            ours = set(BertEncoder(CONFIG, head=head).state_dict())
+            assert set(names) == ours - ({"projection.weight"} if tied else set())
+            assert len(set(names.values())) == len(names)
 
 
-def test_gpt2_state_fills_a_language_model():
-    weights = {name: normal(*shape, seed=i) for i, (name, shape) in
-               enumerate(gpt2_shapes(LanguageModel(CONFIG)).items())}  # fmt: skip
-    state = gpt2_state(weights, 3)
-    model = LanguageModel(CONFIG)
-    ours = model.state_dict()
-    assert set(state) == set(ours) - {"projection.weight"}
+@pytest.mark.parametrize("tied", [True, False])
+def test_gpt2_state_fills_a_language_model(tied):
+    model = LanguageModel(replace(CONFIG, tied=tied))
+    shapes = gpt2_shapes(model)
+    weights = {name: normal(*shape, seed=i) for i, (name, shape) in enumerate(shapes.items())}
+    state, ours = gpt2_state(weights, 3, tied=tied), model.state_dict()
+    assert set(state) == set(ours) - ({"projection.weight"} if tied else set())
     assert all(state[name].shape == ours[name].shape for name in state)
     counted = sum(tensor.numel() for tensor in weights.values())
     assert counted == sum(p.numel() for p in model.parameters())

@@ -13,6 +13,7 @@ from chapters.modern_block.decoder import (
     today,
 )
 from chapters.modern_block.experts import MixtureOfExperts
+from chapters.modern_block.rotation import Scaling
 from lib.attention import MultiHeadAttention, attention_maps
 from lib.data import BOS, EOS
 from lib.decoding import beam_search, decode, greedy, sample
@@ -27,6 +28,9 @@ KINDS = {
     "window": today(29, **SMALL, n_kv_heads=1, window=5),
     "window of one": today(29, **SMALL, window=1),
     "experts": today(29, **SMALL, n_kv_heads=3, n_experts=5, n_active=2, window=7, tied=True),
+    "mixed": today(29, **SMALL, n_kv_heads=2, window=4, full_every=2, qk_norm=True),
+    "mixed, full on top": today(29, **SMALL, window=2, full_every=3, qkv_bias=True),
+    "slowed": today(29, **SMALL, rope_scaling=Scaling(8.0, 1.0, 4.0, 11), qk_norm=True),
     "learned": paper_2017(29, **SMALL, positions="learned", activation="gelu", window=2),
     "alibi": today(29, **SMALL, n_kv_heads=2, window=6, positions="alibi", norm="post"),
     "none": replace(paper_2017(29, **SMALL, n_experts=3, n_active=1), positions="none"),
@@ -87,6 +91,14 @@ def test_each_field_changes_what_it_names():
     last = {"decoder.norm.gain", "decoder.norm.bias"}
     assert names - changed(norm="post") == last
     assert changed(tied=False) == names
+    assert changed(qkv_bias=True) == names
+    first = "decoder.layers.0.self_attention.sublayer"
+    three = changed(bias=False, qkv_bias=True) - changed(bias=False)
+    assert {n for n in three if n.startswith(first)} == {f"{first}.w_{x}.bias" for x in "qkv"}
+    normed = changed(qk_norm=True) - names
+    assert {n for n in normed if n.startswith(first)} == {f"{first}.{x}_norm.gain" for x in "qk"}
+    assert len(three) == 3 * 3
+    assert len(normed) == 2 * 3
     for field, value, of in (("norm_eps", 0.25, "norm.eps"), ("rope_base", 7.0, "positions.base")):
         model = ModernDecoder(replace(base, positions="rotary", **{field: value}))
         part, name = of.split(".")
@@ -94,6 +106,8 @@ def test_each_field_changes_what_it_names():
     eps = {m.eps for m in ModernDecoder(replace(base, norm_eps=0.25)).modules()
            if isinstance(m, LayerNorm)}  # fmt: skip
     assert eps == {0.25}
+    model = ModernDecoder(replace(base, norm_eps=0.25, qk_norm=True))
+    assert {m.eps for m in model.modules() if isinstance(m, RMSNorm)} == {0.25}
     model = ModernDecoder(replace(base, n_experts=5, n_active=3, bias=False, dropout=0.3))
     experts = [m for m in model.modules() if isinstance(m, MixtureOfExperts)]
     assert [len(m.experts) for m in experts] == [5] * 3
@@ -141,6 +155,23 @@ def test_the_receptive_field_of_a_window_grows_with_the_layers():
     for weights in attention_maps(model, text).values():
         distance = torch.arange(23)[:, None] - torch.arange(23)
         assert torch.equal((weights > 0).all((0, 1)), (distance >= 0) & (distance < 5))
+
+
+def test_layers_with_and_without_a_window_read_and_keep_what_they_should():
+    model, text = made(KINDS["mixed"]), tokens()
+    assert model.config.windows == (4, None, 4)
+    distance = torch.arange(23)[:, None] - torch.arange(23)
+    for window, weights in zip(
+        model.config.windows, attention_maps(model, text).values(), strict=True
+    ):
+        reach = 23 if window is None else window
+        assert torch.equal((weights > 0).all((0, 1)), (distance >= 0) & (distance < reach))
+    state = model.start()
+    with torch.no_grad():
+        model(text, state)
+    assert [cache.read()[0].shape[2] for cache, _ in state] == [3, 23, 3]
+    for every, windows in ((None, (4, 4, 4)), (1, (None,) * 3), (3, (4, 4, None)), (9, (4,) * 3)):
+        assert replace(model.config, full_every=every).windows == windows
 
 
 def test_a_window_s_cache_keeps_no_more_than_the_next_query_needs():
@@ -271,6 +302,9 @@ def test_dropout_in_training_alone():
         ({"activation": "tanh"}, "activation out of relu, gelu, gelu_tanh, swiglu, got 'tanh'"),
         ({"positions": "rope"}, "positions out of none, .*alibi, got 'rope'"),
         ({"bias": None}, "bias to be True or False, got None"),
+        ({"full_every": 2}, "a window where full_every is given, got full_every=2"),
+        ({"window": 5, "full_every": 0}, "full_every to be a whole number above 0, got 0"),
+        ({"qk_norm": 1e-6}, "qk_norm to be True or False, got 1e-06"),
         ({"window": 0}, "window to be a whole number above 0, got 0"),
         ({"n_experts": 0}, "n_experts to be a whole number above 0, got 0"),
         ({"n_experts": 3, "n_active": 4}, "n_active=4 and n_experts=3"),
