@@ -96,8 +96,8 @@ def save_model(path: str | Path, model: nn.Module, card: Card, *, step: int | No
         got = getattr(config, name, wanted)
         if got != wanted:
             raise ValueError(
-                f"expected a model with {name} {wanted!r}, as its card has it, got {got!r}; make it "
-                "with engine.replay.make_model(card.design)"
+                f"expected a model with {name} {wanted!r}, as its card has it, got {got!r}; make "
+                "one with engine.replay.make_model(card.design)"
             )
     if odd := [name for name, tensor in numbers.items() if not tensor.isfinite().all()]:
         raise ValueError(f"expected finite numbers, got others in {odd[0]}; lower the rate")

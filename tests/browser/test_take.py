@@ -1,7 +1,9 @@
-"""Models out of the page into Python and back: in each task the same numbers and the same logits."""
+"""Models out of the page into Python and back: of each task the same numbers and logits."""
 
 import base64
+import contextlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +11,14 @@ from typing import Any
 
 import pytest
 import torch
+from playwright.sync_api import Page, expect
 from safetensors.torch import load_file, save_file
 
+from engine.laboratory import TASKS, Laboratory
 from engine.replay import Replay, inputs_of
-from engine.take import answer, load_model, save_model
+from engine.take import Card, answer, load_model, save_model
 from tests.browser.laboratory_page import SMALL, LaboratoryPage
+from tests.browser.test_laboratory import drawn, no_worker, wait
 
 pytestmark = pytest.mark.browser
 CLOSE = 1e-5
@@ -65,7 +70,8 @@ def taken(page: LaboratoryPage, task: str, path: Path, *, steps: int = 20, **set
         """const run = await start(task, settings, 3);
         for (let n = 0; n < steps; n += 1) run.step();
         const batch = run.record().batch(77);
-        return { file: run.pack(), batch, design: run.record().design, options: run.record().options,
+        const { design, options } = run.record();
+        return { file: run.pack(), batch, design, options,
           logits: await loaded(run, batch), said: text ? run.ask(text).output : null,
           batches: [78, 79, 80].map((n) => run.record().batch(n)) };""",
         task=task,
@@ -227,3 +233,221 @@ def test_the_page_says_what_is_wrong_with_a_file(page, tmp_path):
     ]
     for content, message in cases:
         assert message in told(page, "order", content)
+
+
+# --- in the panels --------------------------------------------------------------------------------
+
+LOADS = 'answer(model, card, "'
+
+
+def press(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def downloaded(page: Page, name: str, folder: Path) -> Path:
+    """Download a model; the file under the name that the panel gives it."""
+    with page.expect_download() as caught:
+        press(page, f"Download {name}")
+    path = folder / caught.value.suggested_filename
+    caught.value.save_as(path)
+    expect(page.locator(".lab-take > [role=status]")).to_contain_text(path.name)
+    return path
+
+
+def run_cell(page: Page, folder: Path) -> dict[str, Any]:
+    """Run the cell of the panel in this folder; what it leaves, and its answer as `value`."""
+    cell = page.locator(".lab-take code").inner_text()
+    lines = cell.split("\n")
+    if LOADS in cell:
+        lines = [f"value = {line}" if line.startswith("answer(") else line for line in lines]
+    left: dict[str, Any] = {}
+    with contextlib.chdir(folder):
+        exec("\n".join(lines), left)  # as a reader copies it
+    return left
+
+
+def open_file(page: Page, path: Path) -> str:
+    page.locator(".lab-take input[type=file]").set_input_files(path)
+    said = page.locator(".lab-take > [role=status]")
+    expect(said).not_to_contain_text("is being opened")
+    return said.inner_text()
+
+
+def changed(path: Path, to: Path, *, step: int | None = None) -> None:
+    """The model of a file with other numbers, as a notebook may leave it, in another file."""
+    model, card = load_model(path)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    save_model(to, model, card, step=step)
+
+
+def logits_agree(page: LaboratoryPage, model: torch.nn.Module, card: Card) -> None:
+    """The engine trains the model of a card again; that has the logits of the model."""
+    settings = {name: value for name, value in card.settings.items() if name != "seed"}
+    found = page.run(
+        """const run = await start(task, settings, seed);
+        for (let n = 0; n < steps; n += 1) run.step();
+        const batch = run.record().batch(77);
+        return { batch, logits: await loaded(run, batch) };""",
+        task=card.task,
+        settings=settings,
+        seed=card.settings["seed"],
+        steps=card.step,
+    )
+    with torch.no_grad():
+        logits = model(*inputs_of(card.design, found["batch"])).flatten()
+    torch.testing.assert_close(logits, torch.tensor(found["logits"]), rtol=CLOSE, atol=CLOSE)
+
+
+FEW = {"n_heads": 1, "d_model": 16}  # settings of a panel with which a step takes a moment
+PANELS = {
+    task: FEW | ({"n_layers": 1} if "n_layers" in TASKS[task].settings else {}) for task in TASKS
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_laboratorys_model_goes_into_a_notebook_and_comes_back(stage, page, tmp_path, task):
+    shown = stage.show(Laboratory(task, seed=2, **PANELS[task]))
+    press(shown, "Take it with you")
+    expect(shown.locator(".lab-take")).to_contain_text("Train a model, and you can download it.")
+    for _ in range(3):
+        press(shown, "One step")
+        expect(shown.locator(".lab-status")).to_contain_text(re.compile(r"[Ss]tep [1-3] of"))
+    expect(shown.locator(".lab-status")).to_contain_text("tep 3 of")
+    path = downloaded(shown, "run 1", tmp_path)
+    left = run_cell(shown, tmp_path)
+    model, card = left["model"], left["card"]
+    assert path.name == f"{task}-run-1-step-{card.step}.safetensors"
+    assert card.step in (2, 3), "the last one that the panel looked at"
+    assert (card.task, card.settings["seed"]) == (task, 2)
+    logits_agree(page, model, card)
+    # The other way
+    changed(path, tmp_path / "mine.safetensors", step=40)
+    said = open_file(shown, tmp_path / "mine.safetensors")
+    assert said == "Run 2, mine is the model of the file, after step 40."
+    expect(shown.locator(".lab-runs > li")).to_have_count(2)
+    drawn(shown)
+    expect(shown.locator(".lab-map-head")).to_contain_text("run 2, mine, step 40")
+    expect(shown.locator(".lab-head").first).to_be_visible()
+    if TASKS[task].asks:
+        answers = shown.locator(".lab-answers > li").first
+        expect(answers).to_contain_text("run 2, mine, step 40")
+    again = downloaded(shown, "run 2, mine", tmp_path)
+    assert again.name == f"{task}-run-2-mine-step-40.safetensors"
+    assert all(
+        torch.equal(tensor, load_file(tmp_path / "mine.safetensors")[name])
+        for name, tensor in load_file(again).items()
+    )
+    assert stage.violations(shown) == []
+
+
+def test_an_opened_model_answers_as_in_the_notebook(stage, tmp_path):
+    shown = stage.show(Laboratory("numbers", longest=3))
+    press(shown, "Train")
+    wait(shown)
+    press(shown, "Take it with you")
+    path = downloaded(shown, "run 1", tmp_path)
+    said = shown.locator(".lab-answers .lab-tokens").first.inner_text().split()
+    assert run_cell(shown, tmp_path)["value"] == said == ["three", "hundred", "and", "forty", "two"]
+    # A page that has trained nothing opens it, and asks it
+    shown = stage.show(Laboratory("numbers"))
+    press(shown, "Take it with you")
+    assert open_file(shown, path).startswith("Run 1, numbers-run-1-step-500 is the model of the")
+    drawn(shown)
+    expect(shown.locator(".lab-answers .lab-tokens").first).to_have_text(
+        "three hundred and forty two", use_inner_text=True
+    )
+    shown.get_by_label("Your own number").fill("517")
+    press(shown, "Ask")
+    expect(shown.locator(".lab-answers .lab-tokens").first).to_contain_text("seventeen")
+    assert run_cell_of(shown, "517", path) == ["five", "hundred", "and", "seventeen"]
+    names = shown.locator(".lab-actions").first.get_by_role("button").all_inner_texts()
+    assert names == ["Use settings", "Remove"], "no settings and no seed have its numbers"
+    press(shown, "Train")  # goes on beside it
+    shown.wait_for_function("() => document.querySelectorAll('.lab-runs > li').length === 2")
+    press(shown, "Remove run 1")
+    expect(shown.locator(".lab-runs > li")).to_have_count(1)
+
+
+def run_cell_of(page: Page, question: str, path: Path) -> list[str]:
+    """The answer by the cell's own words, of a file that lies elsewhere."""
+    line = f'answer(model, card, "{question}")'
+    expect(page.locator(".lab-take code")).to_contain_text(line)
+    model, card = load_model(path)
+    return answer(model, card, question)
+
+
+def test_a_file_that_does_not_fit_is_said_and_loses_nothing(stage, page, tmp_path):
+    shown = stage.show(Laboratory("order", **PANELS["order"]))
+    press(shown, "One step")
+    expect(shown.locator(".lab-status")).to_contain_text("Step 1 of 150")
+    press(shown, "Take it with you")
+    path = downloaded(shown, "run 1", tmp_path)
+    drawn(shown)
+    before = shown.locator(".lab-stage").inner_text()
+    other = tmp_path / "other.safetensors"
+    taken(page, "depth", other, steps=1)
+    odd = tmp_path / "odd.safetensors"
+    taken(page, "order", odd, steps=1)  # its d_model is 14
+    cut = tmp_path / "cut.safetensors"
+    cut.write_bytes(path.read_bytes()[:-9])
+    for one, message in (
+        (other, "It is a model of another laboratory, “depth”; this one is “order”."),
+        (odd, "This laboratory does not offer its settings."),
+        (cut, NO_FILE),
+    ):
+        assert open_file(shown, one) == f"✗ {one.name} is not opened. {message}"
+        expect(shown.locator(".lab-take > [role=status]")).to_have_class(re.compile("bw-problem"))
+    assert shown.locator(".lab-stage").inner_text() == before
+    expect(shown.locator(".lab-runs > li")).to_have_count(1)
+    press(shown, "One step")  # the run is still there
+    expect(shown.locator(".lab-status")).to_contain_text("Step 2 of 150")
+    shown.wait_for_timeout(300)
+    assert len(shown.workers) == 1
+
+
+def test_a_file_can_be_dropped_and_opened_by_keyboard(stage, page, tmp_path):
+    path = tmp_path / "a.safetensors"
+    taken(page, "order", path, steps=1, n_heads=1, d_model=16)
+    shown = stage.show(Laboratory("order"))
+    toggle = shown.get_by_role("button", name="Take it with you")
+    toggle.press("Enter")
+    expect(toggle).to_have_attribute("aria-expanded", "true")
+    with shown.expect_file_chooser() as chooser:
+        shown.get_by_role("button", name="Open a file").press("Enter")
+    chooser.value.set_files(path)
+    expect(shown.locator(".lab-take > [role=status]")).to_contain_text("Run 1, a is the model")
+    data = base64.b64encode(path.read_bytes()).decode()
+    shown.evaluate(
+        """(data) => {
+          const held = new DataTransfer();
+          const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+          held.items.add(new File([bytes], "b.safetensors"));
+          document.querySelector(".lab-take").dispatchEvent(new DragEvent("drop",
+            { dataTransfer: held, bubbles: true, cancelable: true }));
+        }""",
+        data,
+    )
+    expect(shown.locator(".lab-take > [role=status]")).to_contain_text("Run 2, b is the model")
+    toggle.press("Enter")
+    expect(shown.locator(".lab-take")).to_be_hidden()
+    press(shown, "Reset")
+    no_worker(shown)
+
+
+def test_the_cell_is_copied(stage):
+    shown = stage.show(Laboratory("order"), permissions=["clipboard-read", "clipboard-write"])
+    press(shown, "Take it with you")
+    press(shown, "Copy the cell")
+    expect(shown.get_by_role("button", name="Cell copied")).to_be_visible()
+    copied = shown.evaluate("() => navigator.clipboard.readText()")
+    assert copied == shown.locator(".lab-take code").inner_text()
+    assert copied.split("\n") == [
+        "from engine.take import answer, load_model, save_model",
+        "",
+        'model, card = load_model("model.safetensors")',
+        'answer(model, card, "man bites dog")',
+        '# The way back: save_model("mine.safetensors", model, card)',
+    ]

@@ -150,5 +150,5 @@ def test_words_that_attend_to_themselves_alone_are_asked_alone():
 
 @pytest.mark.parametrize("text", ["a z", "", " ", "A"])
 def test_what_a_model_does_not_know_is_said(text):
-    with pytest.raises(ValueError, match="expected .* got"):
+    with pytest.raises(ValueError, match=r"expected .* got"):
         answer(*made(READER), text)

@@ -236,14 +236,15 @@ export class Widget {
     return url.href;
   }
 
-  /** The row at the foot: back to the start, and in the published page a link to this state. */
-  foot() {
+  /** The row at the foot: back to the start, in the published page a link to this state, and more. */
+  foot(...more) {
     const reset = button("Reset", () => {
       this.set(this.initial);
       for (const call of this.resets) call();
     }, { quiet: true });
     const [copy, field] = copier("Copy link to this state", "Link to this state", () => this.link());
-    this.add(h("div", { class: "bw-foot" }, reset, this.el.dataset.widget && copy, field));
+    this.add(h("div", { class: "bw-foot" }, reset, this.el.dataset.widget && copy, field,
+      more));
   }
 }
 
