@@ -452,7 +452,7 @@ function build(w) {
     }
     [shown, at, wrong, question] = [one, null, "", line.value.trim()];
     rebuild();
-    return `${labRuns.nameOf(one)} is the model of the file, after step ${one.step}.`;
+    return `${labRuns.nameOf(one)}: the model of the file, after step ${one.step}.`;
   }
 
   const take = labTake.take(w, { task, adopt, question: () => (own ? line.value.trim() : ""), models() {

@@ -14,9 +14,14 @@ import torch
 from playwright.sync_api import Page, expect
 from safetensors.torch import load_file, save_file
 
+from chapters.transformer.take_out import TakeOut
+from engine.bottleneck import Bottleneck
 from engine.laboratory import TASKS, Laboratory
 from engine.replay import Replay, inputs_of
 from engine.take import Card, answer, load_model, save_model
+from engine.train_now import TrainNow
+from lib.seq2seq import AttentionSeq2Seq
+from lib.transformer import Transformer
 from tests.browser.laboratory_page import SMALL, LaboratoryPage
 from tests.browser.test_laboratory import drawn, no_worker, wait
 
@@ -326,7 +331,7 @@ def test_a_laboratorys_model_goes_into_a_notebook_and_comes_back(stage, page, tm
     # The other way
     changed(path, tmp_path / "mine.safetensors", step=40)
     said = open_file(shown, tmp_path / "mine.safetensors")
-    assert said == "Run 2, mine is the model of the file, after step 40."
+    assert said == "Run 2, mine: the model of the file, after step 40."
     expect(shown.locator(".lab-runs > li")).to_have_count(2)
     drawn(shown)
     expect(shown.locator(".lab-map-head")).to_contain_text("run 2, mine, step 40")
@@ -354,7 +359,7 @@ def test_an_opened_model_answers_as_in_the_notebook(stage, tmp_path):
     # A page that has trained nothing opens it, and asks it
     shown = stage.show(Laboratory("numbers"))
     press(shown, "Take it with you")
-    assert open_file(shown, path).startswith("Run 1, numbers-run-1-step-500 is the model of the")
+    assert open_file(shown, path).startswith("Run 1, numbers-run-1-step-500: the model of the")
     drawn(shown)
     expect(shown.locator(".lab-answers .lab-tokens").first).to_have_text(
         "three hundred and forty two", use_inner_text=True
@@ -418,7 +423,7 @@ def test_a_file_can_be_dropped_and_opened_by_keyboard(stage, page, tmp_path):
     with shown.expect_file_chooser() as chooser:
         shown.get_by_role("button", name="Open a file").press("Enter")
     chooser.value.set_files(path)
-    expect(shown.locator(".lab-take > [role=status]")).to_contain_text("Run 1, a is the model")
+    expect(shown.locator(".lab-take > [role=status]")).to_contain_text("Run 1, a: the model")
     data = base64.b64encode(path.read_bytes()).decode()
     shown.evaluate(
         """(data) => {
@@ -430,7 +435,7 @@ def test_a_file_can_be_dropped_and_opened_by_keyboard(stage, page, tmp_path):
         }""",
         data,
     )
-    expect(shown.locator(".lab-take > [role=status]")).to_contain_text("Run 2, b is the model")
+    expect(shown.locator(".lab-take > [role=status]")).to_contain_text("Run 2, b: the model")
     toggle.press("Enter")
     expect(shown.locator(".lab-take")).to_be_hidden()
     press(shown, "Reset")
@@ -451,3 +456,136 @@ def test_the_cell_is_copied(stage):
         'answer(model, card, "man bites dog")',
         '# The way back: save_model("mine.safetensors", model, card)',
     ]
+
+
+def test_both_models_of_chapter_2_go_and_come(stage, page, tmp_path):
+    shown = stage.show(Bottleneck(True, state=8, longest=4))
+    press(shown, "Train")
+    shown.wait_for_function(
+        "() => [...document.querySelector('.lab-status').textContent.matchAll(/step [1-9]/g)].length"
+        " === 2"
+    )
+    press(shown, "Stop")
+    press(shown, "Take it with you")
+    for kind in ("one vector", "attention"):
+        path = downloaded(shown, f"{kind}, state 8, seed 0", tmp_path)
+        left = run_cell(shown, tmp_path)
+        card = left["card"]
+        slug = kind.replace(" ", "-")
+        assert path.name == f"copying-{slug}-state-8-seed-0-step-{card.step}.safetensors"
+        assert card.settings == {"attention": kind != "one vector", "state": 8} | {
+            "longest": 4,
+            "seed": 0,
+        }
+        assert (type(left["model"]) is AttentionSeq2Seq) is (kind != "one vector")
+        logits_agree(page, left["model"], card)
+        answers = shown.locator(".neck-answer")
+        said = answers.filter(has_text=re.compile(f"^{kind}")).locator(".lab-tokens")
+        expect(said).to_have_text(" ".join(left["value"]), use_inner_text=True)
+    changed(path, tmp_path / "mine.safetensors", step=40)
+    said = open_file(shown, tmp_path / "mine.safetensors")
+    assert said == "Attention, state 8, mine: the model of the file, after step 40."
+    expect(shown.locator(".neck-table tbody tr")).to_have_count(3)
+    expect(shown.locator(".neck-answer")).to_have_count(2)
+    expect(shown.locator(".neck-map .bw-map")).to_be_visible()
+    wanted = answer(*load_model(tmp_path / "mine.safetensors"), "7369")
+    line = shown.locator(".neck-answer").last
+    expect(line.locator(".lab-tokens")).to_have_text(digits_of(wanted), use_inner_text=True)
+    expect(shown.locator(".lab-status")).to_contain_text("mine: step 40 of 1000")
+    shown.locator(".neck-table tbody button").first.click()
+    expect(shown.locator(".neck-answer")).to_have_count(3)  # the trained ones are still there
+    assert stage.violations(shown) == []
+    # Chapter 1 has no place for it
+    shown = stage.show(Bottleneck())
+    press(shown, "Take it with you")
+    assert open_file(shown, path).endswith("is not opened. It has attention: chapter 2 opens it.")
+    expect(shown.locator(".neck-results")).to_be_hidden()
+    no_worker(shown)
+    taken(page, "copying", path, steps=1, attention=False, longest=5)
+    assert "This laboratory does not offer its settings." in open_file(shown, path)
+    taken(page, "copying", path, steps=1, attention=False, longest=4)
+    assert open_file(shown, path).startswith("State 8, copying-attention-state-8-seed-0-step-")
+    expect(shown.locator(".neck-table tbody tr")).to_have_count(1)
+    expect(shown.locator(".neck-answer")).to_have_count(2)
+
+
+def digits_of(tokens: list[str]) -> re.Pattern[str]:
+    """Tokens as a line shows them, wrong ones with a word for screen readers."""
+    return re.compile(r"\s*" + r"(?:\s*\(wrong\))?\s+".join(tokens) + r"(?:\s*\(wrong\))?\s*")
+
+
+def test_a_model_without_its_parts_goes_and_comes(stage, page, tmp_path):
+    shown = stage.show(TakeOut("norms", "root"))
+    press(shown, "Train")
+    expect(shown.locator(".take-share").last).to_contain_text("%")
+    shown.wait_for_function(
+        "() => /step [1-9]/.test(document.querySelector('.lab-status').textContent)"
+    )
+    press(shown, "Stop")
+    press(shown, "Take it with you")
+    for title in ("the whole model", "without the division by √d_k and the norms"):
+        path = downloaded(shown, f"{title}, seed 0", tmp_path)
+        left = run_cell(shown, tmp_path)
+        model, card = left["model"], left["card"]
+        assert card.design["without"] == ([] if title == "the whole model" else ["root", "norms"])
+        assert isinstance(model, Transformer)
+        logits_agree(page, model, card)
+    assert path.name.startswith("parts-without-the-division-by-d-k-and-the-norms-seed-0-step-")
+    changed(path, tmp_path / "mine.safetensors", step=40)
+    said = open_file(shown, tmp_path / "mine.safetensors")
+    assert said == f"W{title[1:]}, mine: the model of the file, after step 40."
+    expect(shown.locator(".take-name:visible")).to_have_text(["the whole model", f"{title}, mine"])
+    wanted = answer(*load_model(tmp_path / "mine.safetensors"), "73691") or ["(no word)"]
+    expect(shown.locator(".take-said").last.locator(".lab-tokens")).to_have_text(
+        " ".join(wanted), use_inner_text=True
+    )
+    expect(shown.locator(".take-models > li")).to_have_count(3)
+    expect(shown.locator(".take-side .bw-map:visible")).to_have_count(2)
+    assert stage.violations(shown) == []
+    shown = stage.show(TakeOut())
+    press(shown, "Take it with you")
+    assert "after step 40" in open_file(shown, tmp_path / "mine.safetensors")
+    expect(shown.locator(".take-name:visible")).to_have_text([f"{title}, mine"])
+    press(shown, "Reset")
+    no_worker(shown)
+
+
+def test_the_first_pages_model_goes_and_comes(stage, page, tmp_path):
+    shown = stage.show(TrainNow("4217"))
+    press(shown, "Train")
+    shown.wait_for_function(
+        "() => / step [1-9]/.test(document.querySelector('.lab-status').textContent)"
+    )
+    press(shown, "Pause")
+    press(shown, "Take it with you")
+    path = downloaded(shown, "the model, seed 0", tmp_path)
+    left = run_cell(shown, tmp_path)
+    logits_agree(page, left["model"], left["card"])
+    assert path.name == f"parts-the-model-seed-0-step-{left['card'].step}.safetensors"
+    before = shown.locator(".now-said").inner_text()
+    out = tmp_path / "out.safetensors"
+    taken(page, "parts", out, steps=1)
+    assert open_file(shown, out).endswith("A part of it is taken out: chapter 10 opens it.")
+    assert shown.locator(".now-said").inner_text() == before
+    press(shown, "Go on")
+    shown.wait_for_function(
+        "() => /done:/.test(document.querySelector('.lab-status').textContent)", timeout=90_000
+    )
+    downloaded(shown, "the model, seed 0", tmp_path)
+    path = tmp_path / "parts-the-model-seed-0-step-600.safetensors"
+    four = ["four", "thousand", "two", "hundred", "and", "seventeen"]
+    assert run_cell(shown, tmp_path)["value"] == four
+    shown = stage.show(TrainNow())
+    press(shown, "Take it with you")
+    assert open_file(shown, path) == "The model of the file, after step 600."
+    expect(shown.locator(".lab-status")).to_contain_text(
+        "From a file: step 600 of 600, new numbers"
+    )
+    said = shown.locator(".now-said > p").first
+    expect(said).to_contain_text("seventy three thousand six hundred and ninety one ✓ right")
+    shown.get_by_label("Your number").fill("4217")
+    expect(said).to_contain_text(f"{' '.join(four)} ✓ right")
+    assert stage.violations(shown) == []
+    press(shown, "Train")  # anew, in a worker of its own
+    expect(shown.locator(".lab-status")).to_contain_text("Training")
+    assert len(shown.workers) == 1
