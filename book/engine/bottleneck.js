@@ -285,7 +285,7 @@ function build(w) {
         bar, status),
       curve.element),
     results);
-  w.foot(take.toggle);
+  w.foot([take.toggle]);
   w.add(take.part);
   w.draw(update);
 

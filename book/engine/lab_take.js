@@ -1,11 +1,12 @@
 // "Take it with you", under each laboratory: a trained model as a file, the cell of a notebook that loads
 // it there, and the way back from a file.
-import { button, freshId, h } from "../widgets/js/ui.js";
+import { button, copier, freshId, h } from "../widgets/js/ui.js";
 import * as labWorker from "./lab_worker.js";
 
 const MOST = 2 ** 26; // bytes of a file
 const ENDING = ".safetensors";
 const LATE = 10_000; // milliseconds until a file has surely been taken
+const LONGEST = 40; // letters of a file's name in a panel
 
 /** What a worker answers to a question, on a port of its own. */
 const ask = (worker, type, content) => new Promise((resolve, reject) => {
@@ -18,30 +19,17 @@ const ask = (worker, type, content) => new Promise((resolve, reject) => {
   worker.postMessage({ ...content, type, port: port2 }, [port2]);
 });
 
-/** A fresh worker's answer; then it is closed, or use(answer, engine) takes it over. */
-async function askFresh(w, type, content, use = null) {
-  let fail = null;
-  const failed = new Promise((_, reject) => { fail = (text) => reject(new Error(text)); });
-  const engine = await labWorker.start(w, () => {}, fail);
-  let taken = false;
-  try {
-    const found = await Promise.race([failed, ask(engine.worker, type, { ...content, wasm: engine.wasm })]);
-    const result = use ? use(found, engine) : found;
-    taken = use !== null;
-    return result;
-  } finally {
-    failed.catch(() => {});
-    if (!taken) engine.close();
-  }
-}
-
-function download(bytes, name) {
-  const href = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
-  h("a", { href, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(href), LATE);
-}
-
-const nameFor = (...texts) => texts.join(" ").toLowerCase().replace(/[^a-z0-9]+/g, "-") + ENDING;
+/** The same of a fresh worker, which use(answer, engine) takes over where it returns something. */
+const askFresh = (w, type, content, use) => new Promise((resolve, reject) => {
+  labWorker.start(w, () => {}, (text) => reject(new Error(text))).then(async (engine) => {
+    let used = "";
+    try {
+      used = use(await ask(engine.worker, type, { ...content, wasm: engine.wasm }), engine);
+    } finally {
+      if (!used) engine.close();
+    }
+  }).then(resolve, reject);
+});
 
 /**
  * The button for the foot of a widget, the part that it opens, and update().
@@ -60,33 +48,38 @@ export function take(w, { task, models, question, adopt }) {
     message.classList.toggle("bw-problem", text.startsWith("✗"));
   };
 
-  async function give({ name, engine, model, step, settings: { seed, ...settings } }) {
+  /** Does what takes a moment, and says what went wrong, if anything did. */
+  async function attempt(what, act) {
     try {
-      const found = await (model
-        ? askFresh(w, "take", { task, settings, seed, model, step }) : ask(engine.worker, "take", {}));
-      file = nameFor(task, name, "step", found.step);
-      download(found.bytes, file);
-      say(`${file}: the model after step ${found.step}.`);
-    } catch (error) {
-      say(`✗ There is no file: ${error.message}`);
+      await act();
+    } catch ({ message: why }) {
+      say(`✗ ${what} ${why}`);
     }
     update();
   }
 
-  async function open(chosen) {
-    if (!chosen) return;
-    const name = chosen.name.slice(0, 80);
-    say(`${name} is being opened…`);
-    try {
-      if (chosen.size > MOST) throw new Error("It is larger than any model of a laboratory.");
-      const bytes = await chosen.arrayBuffer();
-      const short = name.replace(ENDING, "");
-      say(await askFresh(w, "open", { task, bytes }, (found, engine) => adopt(found, engine, short)));
-    } catch (error) {
-      say(`✗ ${name} is not opened. ${error.message}`);
-    }
-    update();
-  }
+  const give = ({ name, engine, model, step, settings: { seed, ...settings } }) =>
+    attempt("There is no file.", () => {
+      const save = ({ step: after, bytes }) => {
+        file = `${task} ${name} step ${after}`.toLowerCase().replace(/[^a-z0-9]+/g, "-") + ENDING;
+        const href = URL.createObjectURL(new Blob([bytes]));
+        h("a", { href, download: file }).click();
+        setTimeout(() => URL.revokeObjectURL(href), LATE);
+        say(`${file}: the model after step ${after}.`);
+      };
+      return model ? askFresh(w, "take", { task, settings, seed, model, step }, save)
+        : ask(engine.worker, "take").then(save);
+    });
+
+  const open = (chosen) => chosen && attempt(`${chosen.name} is not opened.`, async () => {
+    say(`${chosen.name} is being opened…`);
+    if (chosen.size > MOST) throw new Error("It is too large.");
+    await askFresh(w, "open", { task, bytes: await chosen.arrayBuffer() }, (found, engine) => {
+      const text = adopt(found, engine, chosen.name.replace(ENDING, "").slice(0, LONGEST));
+      say(text);
+      return text;
+    });
+  });
 
   const message = h("p", { class: "bw-note", role: "status" });
   const gives = h("span", { class: "bw-buttons" });
@@ -94,17 +87,9 @@ export function take(w, { task, models, question, adopt }) {
     open(input.files[0]);
     input.value = ""; // so that the same file can be chosen again
   } });
-  const code = h("code");
-  const pre = h("pre", { tabindex: 0, role: "group", "aria-label": "Cell of a notebook" }, code);
-  const copy = button("Copy the cell", async () => {
-    try {
-      await navigator.clipboard.writeText(code.textContent);
-      copy.textContent = "Cell copied";
-      setTimeout(() => { copy.textContent = "Copy the cell"; }, 2000);
-    } catch {
-      getSelection().selectAllChildren(code);
-    }
-  }, { quiet: true });
+  const [copy, cell] = copier("Copy the cell", "Cell of a notebook", () => cell.value, undefined,
+    { done: "Cell copied", tag: "textarea" });
+  Object.assign(cell, { hidden: false, wrap: "off" });
   const part = h("div", { class: "lab-take", id: freshId(), hidden: true,
     dragover: (event) => event.preventDefault(),
     drop(event) {
@@ -112,7 +97,7 @@ export function take(w, { task, models, question, adopt }) {
       open(event.dataTransfer.files[0]);
     } },
   h("div", { class: "bw-buttons" }, gives, button("Open a file", () => input.click()), input), message,
-  h("p", { class: "bw-label", text: "In a notebook of this book, with the file in its folder" }), pre, copy);
+  h("p", { class: "bw-label", text: "In a notebook of this book, with the file in its folder" }), cell, copy);
   const toggle = button("Take it with you", () => {
     part.hidden = !part.hidden;
     toggle.setAttribute("aria-expanded", !part.hidden);
@@ -129,14 +114,15 @@ export function take(w, { task, models, question, adopt }) {
       form = now;
       gives.replaceChildren(...(all.length ? all.map(({ name }) => button(`Download ${name}`, () =>
         give(models().find((one) => one.name === name)))) : [h("span", { class: "bw-note",
-        text: "Train a model, and you can download it." })]));
+        text: "Train a model first." })]));
     }
     const asks = question();
-    const text = [`from engine.take import ${asks ? "answer, " : ""}load_model, save_model\n`,
+    const lines = [`from engine.take import ${asks ? "answer, " : ""}load_model, save_model\n`,
       `model, card = load_model(${JSON.stringify(file)})`,
       ...(asks ? [`answer(model, card, ${JSON.stringify(asks)})`] : []),
-      '# The way back: save_model("mine.safetensors", model, card)'].join("\n");
-    if (code.textContent !== text) code.textContent = text;
+      '# The way back: save_model("mine.safetensors", model, card)'];
+    const text = lines.join("\n");
+    if (cell.value !== text) Object.assign(cell, { value: text, rows: lines.length + 1 });
   }
 
   w.onReset(() => {

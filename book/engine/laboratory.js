@@ -440,7 +440,7 @@ function build(w) {
   function adopt({ settings, model, probe, ...about }, opened, name) {
     const found = fits(settings);
     if (!found) throw new Error("This laboratory does not offer its settings.");
-    const entry = add([found], { name: name.slice(0, labRuns.LONGEST_NAME) });
+    const entry = add([found], { name });
     const [one] = entry.runs;
     made += 1;
     Object.assign(one, about, { id: made, state: "opened", step: probe.step,
@@ -595,7 +595,7 @@ function build(w) {
     h("div", { class: "lab-run" }, h("div", { class: "bw-buttons" }, start, toggle, single,
       stop, several), bar, status),
     stage, results);
-  w.foot(take.toggle);
+  w.foot([take.toggle]);
   w.add(take.part);
 
   function forget() {

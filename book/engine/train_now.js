@@ -305,7 +305,7 @@ function build(w) {
       h("div", { class: "now-map" }, h("p", { class: "bw-label", text: "What each word reads" }),
         map.element),
       about));
-  w.foot(take.toggle);
+  w.foot([take.toggle], "Copy link");
   w.add(take.part);
 
   function forget() {

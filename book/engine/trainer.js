@@ -126,7 +126,7 @@ const sorted = (entries) => JSON.stringify(entries, Object.keys(entries).sort())
  */
 export function openRun({ engine, task, bytes }) {
   const file = safetensors.read(bytes);
-  const { task: its, settings, step, design } = file.card;
+  const { task: its, settings, step, design } = file;
   if (its !== task) {
     throw new Error(`It is a model of another laboratory, “${its}”; this one is “${task}”.`);
   }
@@ -134,7 +134,7 @@ export function openRun({ engine, task, bytes }) {
   const run = makeRun({ engine, task, settings: others, seed });
   const record = run.record();
   if (sorted(record.design) !== sorted(design)) {
-    throw new Error("Its design is not the one that this laboratory has for its settings.");
+    throw new Error("Its design is not that of its settings.");
   }
   run.load(safetensors.numbers(file, record.parameters), step);
   return { run, settings };

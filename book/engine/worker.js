@@ -152,12 +152,13 @@ const heard = {
     return run.pack();
   }),
   /** A model out of a file becomes the worker's own; it does not train. */
-  open: ({ port, id: number, task, bytes, wasm }) => reply(port, async () => {
+  open: ({ port, task, bytes, wasm }) => reply(port, async () => {
     const engine = await fastest(wasm);
     const found = trainer.openRun({ engine, task, bytes });
-    [id, run] = [number, found.run];
-    return { settings: found.settings, path: engine.path, steps: run.steps, note: run.note,
-      parameters: run.parameters, model: run.save(), probe: run.probe() };
+    ({ run } = found);
+    const probe = run.probe();
+    return { settings: found.settings, path: engine.path, steps: Math.max(run.steps, probe.step),
+      parameters: run.parameters, model: run.save(), probe };
   }),
   leave() {
     heard.pause();

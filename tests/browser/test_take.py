@@ -23,7 +23,7 @@ from engine.train_now import TrainNow
 from lib.seq2seq import AttentionSeq2Seq
 from lib.transformer import Transformer
 from tests.browser.laboratory_page import SMALL, LaboratoryPage
-from tests.browser.test_laboratory import drawn, no_worker, wait
+from tests.browser.test_laboratory import drawn, no_worker, stop, wait, with_kernel
 
 pytestmark = pytest.mark.browser
 CLOSE = 1e-5
@@ -163,7 +163,7 @@ def test_without_webassembly_the_logits_are_the_same(page, tmp_path):
     assert plain == pytest.approx(found["logits"], rel=CLOSE, abs=CLOSE)
 
 
-NO_FILE = "It is no safetensors file, or only a part of one."
+NO_FILE = "It is no file of a laboratory's model, or only a part of one."
 
 
 def edited(path: Path, edit: Callable[[dict], Any]) -> bytes:
@@ -198,10 +198,7 @@ def test_the_page_says_what_is_wrong_with_a_file(page, tmp_path):
     for content in (b"", b"<html>none</html>", whole[:-4], whole[:100], b"\xff" * 99):
         assert told(page, "order", content) == NO_FILE
     save_file({"a": torch.ones(3)}, tmp_path / "other.safetensors")
-    foreign = (
-        "It holds no model of a laboratory. In a notebook, save_model of engine.take writes one."
-    )
-    assert told(page, "order", (tmp_path / "other.safetensors").read_bytes()) == foreign
+    assert told(page, "order", (tmp_path / "other.safetensors").read_bytes()) == NO_FILE
     assert "another laboratory, “order”; this one is “depth”" in told(page, "depth", whole)
     save_file(
         {name: tensor.double() for name, tensor in load_file(path).items()},
@@ -211,29 +208,35 @@ def test_the_page_says_what_is_wrong_with_a_file(page, tmp_path):
     design = load_model(path)[1].design
     broken = torch.full((15, 14), float("nan")).numpy().tobytes()
     at = len(whole) - sum(4 * t.numel() for t in load_file(path).values())
+    version = "Another version of this book wrote it."
+    mismatch = "Its parameters are not those of its settings: {}."
     cases: list[tuple[bytes, str]] = [
-        (edited(path, on_card(version=2)), "Another version of this book has written it."),
-        (edited(path, on_card(step=-1)), foreign),
-        (edited(path, on_card(settings=[])), foreign),
-        (edited(path, on_card(settings=None)), foreign),
+        (edited(path, on_card(version=2)), version),
+        (edited(path, on_card(step=-1)), version),
+        (edited(path, on_card(settings=None)), NO_FILE),
         (
             edited(path, on_card(settings={"seed": 0})),
-            "expected positions to be none or learned, got unde",
+            "expected positions to be none or learned, g",
         ),
         (edited(path, on_card(settings=SMALL["order"])), "expected a seed from 0 to"),
         (
             edited(path, on_card(settings=SMALL["order"] | {"seed": 0, "d_model": 16})),
-            "Its design is not the one that this laboratory has for its settings.",
+            "Its design is not that of its settings.",
         ),
-        (edited(path, on_card(design=design | {"norm": "pre"})), "Its design is not the one"),
-        (edited(path, lambda header: header.pop("embedding.weight")), "weight is missing"),
-        (edited(path, lambda header: header.update(odd={})), "odd is too much"),
-        (edited(path, on_first(shape=[14, 15])), "is F32 of shape 14,15, not F32 of shape 15,14"),
-        (edited(path, on_first(dtype="I32")), "embedding.weight is I32 of shape 15,14, not F32"),
+        (edited(path, on_card(design=design | {"norm": "pre"})), "Its design is not that of its s"),
+        (edited(path, on_card(design=None)), NO_FILE),
+        (
+            edited(path, lambda header: header.pop("embedding.weight")),
+            mismatch.format("embedding.weight"),
+        ),
+        (edited(path, lambda header: header.update(odd={})), mismatch.format("odd")),
+        (edited(path, lambda header: header.update(odd=None)), mismatch.format("odd")),
+        (edited(path, on_first(shape=[14, 15])), mismatch.format("embedding.weight")),
+        (edited(path, on_first(dtype="I32")), mismatch.format("embedding.weight")),
         (edited(path, on_first(data_offsets=[0, 4])), NO_FILE),
         (edited(path, on_first(data_offsets=None)), NO_FILE),
-        (edited(path, on_first(data_offsets=[-840, 0])), NO_FILE),
-        ((tmp_path / "double.safetensors").read_bytes(), "is F64 of shape"),
+        (edited(path, on_first(data_offsets=[-840])), NO_FILE),
+        ((tmp_path / "double.safetensors").read_bytes(), mismatch.format("embedding.weight")),
         (whole[:at] + broken + whole[at + len(broken) :], "It has numbers that are not finite."),
     ]
     for content, message in cases:
@@ -261,7 +264,7 @@ def downloaded(page: Page, name: str, folder: Path) -> Path:
 
 def run_cell(page: Page, folder: Path) -> dict[str, Any]:
     """Run the cell of the panel in this folder; what it leaves, and its answer as `value`."""
-    cell = page.locator(".lab-take code").inner_text()
+    cell = page.locator(".lab-take textarea").input_value()
     lines = cell.split("\n")
     if LOADS in cell:
         lines = [f"value = {line}" if line.startswith("answer(") else line for line in lines]
@@ -316,7 +319,7 @@ PANELS = {
 def test_a_laboratorys_model_goes_into_a_notebook_and_comes_back(stage, page, tmp_path, task):
     shown = stage.show(Laboratory(task, seed=2, **PANELS[task]))
     press(shown, "Take it with you")
-    expect(shown.locator(".lab-take")).to_contain_text("Train a model, and you can download it.")
+    expect(shown.locator(".lab-take")).to_contain_text("Train a model first.")
     for _ in range(3):
         press(shown, "One step")
         expect(shown.locator(".lab-status")).to_contain_text(re.compile(r"[Ss]tep [1-3] of"))
@@ -379,7 +382,7 @@ def test_an_opened_model_answers_as_in_the_notebook(stage, tmp_path):
 def run_cell_of(page: Page, question: str, path: Path) -> list[str]:
     """The answer by the cell's own words, of a file that lies elsewhere."""
     line = f'answer(model, card, "{question}")'
-    expect(page.locator(".lab-take code")).to_contain_text(line)
+    assert line in page.locator(".lab-take textarea").input_value().split("\n")
     model, card = load_model(path)
     return answer(model, card, question)
 
@@ -448,7 +451,7 @@ def test_the_cell_is_copied(stage):
     press(shown, "Copy the cell")
     expect(shown.get_by_role("button", name="Cell copied")).to_be_visible()
     copied = shown.evaluate("() => navigator.clipboard.readText()")
-    assert copied == shown.locator(".lab-take code").inner_text()
+    assert copied == shown.locator(".lab-take textarea").input_value()
     assert copied.split("\n") == [
         "from engine.take import answer, load_model, save_model",
         "",
@@ -462,8 +465,8 @@ def test_both_models_of_chapter_2_go_and_come(stage, page, tmp_path):
     shown = stage.show(Bottleneck(True, state=8, longest=4))
     press(shown, "Train")
     shown.wait_for_function(
-        "() => [...document.querySelector('.lab-status').textContent.matchAll(/step [1-9]/g)].length"
-        " === 2"
+        """() => [...document.querySelector(".lab-status").textContent
+          .matchAll(/step [1-9]/g)].length === 2"""
     )
     press(shown, "Stop")
     press(shown, "Take it with you")
@@ -589,3 +592,70 @@ def test_the_first_pages_model_goes_and_comes(stage, page, tmp_path):
     press(shown, "Train")  # anew, in a worker of its own
     expect(shown.locator(".lab-status")).to_contain_text("Training")
     assert len(shown.workers) == 1
+
+
+def test_in_a_notebooks_front_end_the_kernel_gives_the_engine(stage, tmp_path):
+    widget = Laboratory("order", **PANELS["order"])
+    shown = stage.show(widget, via="module", locale="en")  # a page of its own, for its function
+    heard = with_kernel(shown, widget)
+    press(shown, "Train")
+    wait(shown)
+    press(shown, "Take it with you")
+    path = downloaded(shown, "run 1", tmp_path)
+    assert load_model(path)[1].step == 150
+    assert open_file(shown, path).startswith("Run 2, order-run-1-step-150: the model")
+    assert [content["wanted"] for content in heard] == ["engine"]
+    shown.evaluate("() => window.close()")
+    no_worker(shown)
+
+
+def test_without_a_kernel_that_is_said(stage, tmp_path):
+    shown = stage.show(Laboratory("order"), via="module")
+    press(shown, "Take it with you")
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(b"anything")
+    said = open_file(shown, path)
+    assert "a.safetensors is not opened. There is no kernel to ask for the engine." in said
+
+
+def test_from_a_file_and_without_webassembly(stage, tmp_path):
+    shown = stage.show(Laboratory("order", **PANELS["order"]), via="file")
+    html = stage.folder / "laboratory.html"
+    html.write_text(html.read_text("utf-8").replace("'wasm-unsafe-eval'", ""), encoding="utf-8")
+    shown.reload()
+    press(shown, "One step")
+    expect(shown.locator(".lab-status")).to_contain_text("plain JavaScript")
+    press(shown, "Take it with you")
+    path = downloaded(shown, "run 1", tmp_path)
+    assert open_file(shown, path).startswith("Run 2, order-run-1-step-")
+    drawn(shown)
+    expect(shown.locator(".lab-answers > li").first).to_contain_text("run 2")
+    stage.used[-1].problems[:] = [p for p in stage.used[-1].problems if "wasm" not in p.lower()]
+
+
+def test_a_model_is_taken_and_opened_while_another_trains(stage, tmp_path):
+    shown = stage.show(Laboratory("numbers", longest=6, n_layers=3, d_model=64))
+    press(shown, "Train")
+    shown.wait_for_function(
+        "() => /Step [1-9]/.test(document.querySelector('.lab-status').textContent)"
+    )
+    press(shown, "Take it with you")
+    path = downloaded(shown, "run 1", tmp_path)
+    assert 0 < load_model(path)[1].step < 500
+    assert open_file(shown, path).startswith("Run 2, numbers-run-1-step-")
+    stop(shown)
+    assert "stopped: Step" in wait(shown)
+    expect(shown.locator(".lab-map-head")).to_contain_text("run 2")  # what was opened stays shown
+    expect(shown.locator(".lab-runs > li")).to_have_count(2)
+    shown.wait_for_timeout(300)
+    assert len(shown.workers) == 1
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_on_a_telephone_it_can_be_reached_and_read(phone, tmp_path, theme):
+    shown = phone.show(TrainNow(), theme=theme)
+    shown.get_by_role("button", name="Take it with you").tap()
+    assert shown.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    for button in shown.locator(".lab-take .bw-button").all():
+        assert button.bounding_box()["height"] >= 44
+    assert phone.violations(shown) == []

@@ -315,7 +315,7 @@ function build(w) {
           labResults.seed(w))),
       curves.element),
     results);
-  w.foot(take.toggle);
+  w.foot([take.toggle]);
   w.add(take.part);
   w.draw(update);
 
