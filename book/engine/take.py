@@ -68,9 +68,18 @@ def load_model(path: str | Path) -> tuple[nn.Module, Card]:
         ) from error
     card = _card(path, metadata)
     try:
+        _require_sizes(card.design, numbers)
+        with torch.device("meta"):  # no memory for a model that the file does not have
+            _require_parameters(make_model(card.design), numbers)
         model = make_model(card.design)
-        _require_parameters(model, numbers)
-    except (KeyError, TypeError, ValueError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise ValueError(f"{path}: expected the model of its card, got another: {error}") from error
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -173,6 +182,18 @@ def _card(path: str | Path, metadata: dict[str, str]) -> Card:
             "of the same version of the book as the page"
         )
     return card
+
+
+def _require_sizes(design: dict[str, Any], numbers: dict[str, Tensor]) -> None:
+    """A model with more layers than tensors, or larger than all numbers together, is not built."""
+    for name, tensor in numbers.items():
+        if not (tensor.is_floating_point() and tensor.isfinite().all()):
+            raise ValueError(f"expected real, finite numbers, got others in {name}")
+    most = sum(tensor.numel() for tensor in numbers.values())
+    for name, size in design.items():
+        limit = len(numbers) if name == "n_layers" else most
+        if isinstance(size, int | float) and not size <= limit:
+            raise ValueError(f"expected {name} to be at most {limit}, got {size}")
 
 
 def _require_parameters(model: nn.Module, numbers: dict[str, Tensor]) -> None:

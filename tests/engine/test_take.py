@@ -104,6 +104,11 @@ def test_a_file_that_is_none_is_refused(path):
         ({"version": 2}, "expected version 1 of these files, got 2"),
         ({"design": TRANSLATOR | {"kind": "odd"}}, "got 'odd'"),
         ({"design": TRANSLATOR | {"d_model": 0}}, "expected d_model to be a whole number"),
+        (
+            {"design": TRANSLATOR | {"d_ff": 10**9}},
+            "expected d_ff to be at most .*, got 1000000000",
+        ),
+        ({"design": TRANSLATOR | {"n_layers": 10**4}}, "expected n_layers to be at most"),
         ({"design": TRANSLATOR | {"n_layers": 2}}, "a model without decoder.layers.1"),
         ({"design": READER | {"odd": 3}}, "expected the model of its card, got another: .*'odd'"),
         ({"design": []}, "without its card"),
@@ -116,6 +121,20 @@ def test_a_card_of_another_model_is_refused(path, change, message):
     card = json.loads(json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]["laboratory"])
     save_file(load_file(path), path, {"laboratory": json.dumps(card | change)})
     with pytest.raises(ValueError, match=message):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    "odd", [torch.ones(19, 14, dtype=torch.int32), torch.full((19, 14), float("inf"))]
+)
+def test_whole_and_infinite_numbers_are_refused(path, odd):
+    model, card = made(TRANSLATOR)
+    save_model(path, model, card)
+    size = int.from_bytes(path.read_bytes()[:8], "little")
+    metadata = json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]
+    assert odd.shape == model.projection.weight.shape
+    save_file(load_file(path) | {"projection.weight": odd}, path, metadata)
+    with pytest.raises(ValueError, match=r"real, finite numbers, got others in projection\.weight"):
         load_model(path)
 
 
