@@ -5,6 +5,7 @@ import * as controls from "../widgets/js/controls.js";
 import * as ui from "../widgets/js/ui.js";
 import * as labModels from "./lab_models.js";
 import * as labResults from "./lab_results.js";
+import * as labTake from "./lab_take.js";
 import * as labWorker from "./lab_worker.js";
 
 const EVERY = 100; // milliseconds between two drawings, at least
@@ -52,8 +53,8 @@ function build(w) {
   const partners = (settings) => (both ? [false, true] : [false])
     .map((attention) => visit.find({ ...settings, attention })).filter(Boolean);
   const kind = ({ attention }) => (attention ? "attention" : "one vector");
-  const titleOf = (settings) => (both ? `${kind(settings)}, state ${settings.state}`
-    : `state ${settings.state}`);
+  const titleOf = (settings) => [both && kind(settings), `state ${settings.state}`, settings.file]
+    .filter(Boolean).join(", ");
 
   // --- training ----------------------------------------------------------------------------------
 
@@ -70,6 +71,19 @@ function build(w) {
     w.say("Training begins.");
     update();
   }
+
+  function adopt(found, engine, file) {
+    if (found.settings.attention && !both) throw new Error("It has attention: chapter 2 opens it.");
+    const model = visit.adopt(found, engine, file);
+    while (visit.all.length > MOST) visit.drop(visit.all[0]);
+    const { attention, ...settings } = model.settings;
+    [model.title, shown] = [titleOf(model.settings), settings];
+    update();
+    return `${capital(model.title)}: the model of the file, after step ${model.step}.`;
+  }
+
+  const take = labTake.take(w, { task: "copying", adopt, question: asked,
+    models: () => (shown ? visit.ready(partners(shown)) : []) });
 
   function ended() {
     if (visit.all.every(isOver)) w.say(statusLine());
@@ -148,7 +162,7 @@ function build(w) {
         [`step ${step} of ${steps}`, losses.length && `loss ${mean(losses).toPrecision(2)}`]
           .filter(Boolean).join(", ")}.`),
     ms > 0 && `${(ms / 1000).toFixed(1)} s${where ? `, ${where}` : ""}.`,
-    !labModels.alike(settingsNow(), shown) && "The settings have changed since; Train begins anew."]
+    !shown.file && !labModels.alike(settingsNow(), shown) && "The settings have changed since; Train begins anew."]
       .filter(Boolean).join(" ");
   }
 
@@ -163,7 +177,8 @@ function build(w) {
       strong.length ? 0 : w.get("longest"));
     const seeds = new Set(strong.map(({ settings }) => settings.seed)).size > 1;
     const nameOf = ({ settings }) => (both ? kind(settings)
-      : `state ${settings.state}${seeds ? `, seed ${settings.seed}` : ""}`);
+      : [`state ${settings.state}`, seeds && `seed ${settings.seed}`, settings.file].filter(Boolean)
+        .join(", "));
     curve.update(strong.map((model) => (
       { name: both ? undefined : nameOf(model), end: nameOf(model), points: pointsOf(model, count) })), {
       x: { label: "digits in the list", min: 2, max: 2 + (longest - 2) * ROOM[both],
@@ -250,6 +265,7 @@ function build(w) {
       drawTable();
       drawAnswers();
     }
+    take.update();
     [drawn, cost] = [performance.now(), performance.now() - begun];
   }
 
@@ -269,7 +285,8 @@ function build(w) {
         bar, status),
       curve.element),
     results);
-  w.foot();
+  w.foot([take.toggle]);
+  w.add(take.part);
   w.draw(update);
 
   function forget() {

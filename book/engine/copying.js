@@ -86,5 +86,5 @@ export function copying({ attention, state, longest }, random) {
 
   const batch = (from) => lists(range(ROWS, () =>
     draw(from, SHORTEST + from.integer(longest - SHORTEST + 1), false)));
-  return { design, options, batch, probe, maps, ask };
+  return { design, options, tokens: [TOKENS], batch, probe, maps, ask };
 }

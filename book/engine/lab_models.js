@@ -1,15 +1,16 @@
 // Models of one visit, each trained in a worker of its own, which stays to answer questions.
 import * as labWorker from "./lab_worker.js";
 
-const OVER = ["done", "stopped", "failed"];
+const OVER = ["done", "stopped", "failed", "opened"];
 
 export const isOver = ({ state }) => OVER.includes(state);
-export const alike = (one, other) => Object.keys(one).every((key) => one[key] === other[key]);
+export const alike = (one, other) => Object.keys(one).length === Object.keys(other).length
+  && Object.keys(one).every((key) => one[key] === other[key]);
 
 /**
  * The models of the widget w, all of one task. asked() is the reader's own text; changed() is called
  * after each message, ended() when a model has failed or is done.
- * Returns { all, begin, find, drop, stop, ask, forget }.
+ * Returns { all, begin, adopt, ready, find, drop, stop, ask, forget }.
  * @param {any} w
  * @param {{ task: string, asked: () => string, changed: () => void, ended: () => void }} options
  */
@@ -51,13 +52,31 @@ export function models(w, { task, asked, changed, ended }) {
     changed();
   }
 
+  function add(more) {
+    made += 1;
+    const model = { id: made, step: 0, steps: 1, ms: 0, losses: [], probes: [], answer: null, path: "",
+      engine: null, problem: "", ...more };
+    all.push(model);
+    return model;
+  }
+
   /** A new model of these settings, with the seed among them, and of a title; it begins to train. */
   function begin(settings, title) {
-    made += 1;
-    const model = { id: made, settings, title, state: "loading", step: 0, steps: 1, ms: 0, losses: [],
-      probes: [], answer: null, path: "", engine: null, problem: "" };
-    all.push(model);
+    const model = add({ settings, title, state: "loading" });
     start(model);
+    return model;
+  }
+
+  /** A model out of a file, in the worker that opened it; its settings have the file's name too. */
+  function adopt({ settings, probe, path, steps }, engine, file) {
+    if (!Object.entries(settings).every(([key, value]) =>
+      !Object.hasOwn(w.keys, key) || w.keys[key](value) !== undefined)) {
+      throw new Error("This laboratory does not offer its settings.");
+    }
+    const model = add({ settings: { ...settings, file }, state: "opened", step: probe.step, steps,
+      probes: [probe], path, engine });
+    engine.worker.onmessage = ({ data }) => hear(model, data);
+    engine.worker.postMessage({ type: "ask", text: asked() });
     return model;
   }
 
@@ -87,7 +106,12 @@ export function models(w, { task, asked, changed, ended }) {
   return {
     all,
     begin,
+    adopt,
     drop,
+    /** Of these models, those that can be downloaded, as lab_take has them. */
+    ready: (some) => some.filter(({ state, probes }) => state !== "failed" && probes.length)
+      .map(({ title, settings, engine }) => ({ name: `${title}, seed ${settings.seed}`, settings,
+        engine })),
     find: (settings) => all.find((one) => alike(one.settings, settings)),
     /** Stops the models that still train, but for one that may go on. */
     stop(kept = null) {

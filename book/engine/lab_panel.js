@@ -55,14 +55,15 @@ export function list({ words, measure, on }) {
       if (!form.hidden) name.focus();
     });
     keep.setAttribute("aria-expanded", "false");
-    const [copy, field] = on.link(entry) === null ? []
+    const opened = entry.runs[0].state === "opened"; // out of a file: no settings have its numbers
+    const [copy, field] = opened || on.link(entry) === null ? []
       : copier("Copy link", `Link to ${run}`, () => on.link(entry), `Copy link to ${run}`);
     const node = h("li", {}, h("span", { class: "lab-name" }, chart.swatch(entry.number - 1),
       h("span", { text: labRuns.titleOf(entry) }), entry.key && hidden(" (kept in this browser)")),
     settings, result,
     h("span", { class: "lab-actions" }, show, again,
-      quiet("Use settings", "Use the settings of", () => on.use(entry)), copy, keep,
-      quiet("Remove", "Remove", () => on.remove(entry))), form, field);
+      quiet("Use settings", "Use the settings of", () => on.use(entry)), copy,
+      !opened && keep, quiet("Remove", "Remove", () => on.remove(entry))), form, field);
     return { entry, node, result, show, again };
   }
 

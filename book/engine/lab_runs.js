@@ -4,7 +4,7 @@ import { freshId } from "../widgets/js/ui.js";
 import { thinned } from "./lab_lines.js";
 
 const MODELS = 2 ** 26; // bytes of all recorded models together
-const OVER = ["done", "stopped", "failed"];
+const OVER = ["done", "stopped", "failed", "opened"];
 const KEY = "transformer-piece-by-piece.runs";
 const VERSION = 1;
 export const LONGEST_NAME = 40;

@@ -4,6 +4,7 @@ import * as ui from "../widgets/js/ui.js";
 import * as labPanel from "./lab_panel.js";
 import * as labResults from "./lab_results.js";
 import * as labRuns from "./lab_runs.js";
+import * as labTake from "./lab_take.js";
 import * as labWorker from "./lab_worker.js";
 
 const MOST_ENTRIES = 8; // of this visit, for comparison; those that the browser keeps are more
@@ -71,10 +72,11 @@ function build(w) {
     const [first, last] = [runs[0], runs.at(-1)].map(({ settings }) => word(name, settings[name]));
     return [label, first === last ? first : `${first} to ${last}`];
   });
-  const keeper = labRuns.keeper(task, (settings) => {
+  const fits = (settings) => {
     const found = [...labels.keys()].map((name) => [name, w.keys[name](settings?.[name])]);
     return found.every(([, value]) => value !== undefined) ? Object.fromEntries(found) : null;
-  });
+  };
+  const keeper = labRuns.keeper(task, fits);
 
   let entries = []; // what the reader has begun, and what the browser keeps
   let run = null; // the one that the worker has
@@ -102,16 +104,21 @@ function build(w) {
     engine = null;
   }
 
+  /** A new entry with a run for each of these settings; one of too many goes. */
+  function add(all, more) {
+    const entry = labRuns.makeEntry(1 + Math.max(0, ...entries.map(({ number }) => number)), all, more);
+    const visit = entries.filter((one) => !one.key && one !== run?.entry);
+    if (visit.length >= MOST_ENTRIES) entries = entries.filter((one) => one !== visit[0]);
+    entries.push(entry);
+    return entry;
+  }
+
   /** A press of the reader: a run with each of these seeds, one after the other. */
   function begin(seeds, more = {}) {
     halt();
     if (!more.until && w.get("step")) w.set({ step: 0 }); // that of a link is over
     const settings = chosen();
-    const entry = labRuns.makeEntry(1 + Math.max(0, ...entries.map(({ number }) => number)),
-      seeds.map((seed) => ({ ...settings, seed })));
-    const visit = entries.filter(({ key }) => !key);
-    if (visit.length === MOST_ENTRIES) entries = entries.filter((one) => one !== visit[0]);
-    entries.push(entry);
+    const entry = add(seeds.map((seed) => ({ ...settings, seed })));
     tell(`Run ${entry.number} begins: ${wordsOf(entry).map((pair) => pair.join(" ")).join(", ")}.`);
     train(entry.runs[0], more);
     rebuild();
@@ -429,6 +436,31 @@ function build(w) {
     update();
   }
 
+  /** A model out of a file is one more run, which has no curve; the reader can ask it as any other. */
+  function adopt({ settings, model, probe, ...about }, opened, name) {
+    const found = fits(settings);
+    if (!found) throw new Error("This laboratory does not offer its settings.");
+    const entry = add([found], { name });
+    const [one] = entry.runs;
+    made += 1;
+    Object.assign(one, about, { id: made, state: "opened", step: probe.step,
+      probes: [{ ...probe, model, text: "" }] });
+    if (engine) opened.close();
+    else {
+      engine = opened;
+      engine.worker.onmessage = ({ data }) => hear(data);
+    }
+    [shown, at, wrong, question] = [one, null, "", line.value.trim()];
+    rebuild();
+    return `${labRuns.nameOf(one)}: the model of the file, after step ${one.step}.`;
+  }
+
+  const take = labTake.take(w, { task, adopt, question: () => (own ? line.value.trim() : ""), models() {
+    const probe = shown?.probes[at ?? shown.probes.length - 1];
+    return probe?.model ? [{ name: labRuns.nameOf(shown).replace("R", "r"), settings: shown.settings,
+      step: probe.step, model: probe.model }] : [];
+  } });
+
   /** Draws a moment later, once for several messages, and seldom where drawing is slow. */
   function later() {
     if (timer !== null || document.hidden) return;
@@ -454,6 +486,7 @@ function build(w) {
     stage.classList.toggle("lab-empty", shown === null);
     if (own) drawNote();
     if (shown) drawShown();
+    take.update();
     [drawn, cost] = [performance.now(), performance.now() - from];
   }
 
@@ -562,7 +595,8 @@ function build(w) {
     h("div", { class: "lab-run" }, h("div", { class: "bw-buttons" }, start, toggle, single,
       stop, several), bar, status),
     stage, results);
-  w.foot();
+  w.foot([take.toggle]);
+  w.add(take.part);
 
   function forget() {
     engine?.close();

@@ -103,6 +103,26 @@ def make_model(design: Mapping[str, Any]) -> nn.Module:
     raise ValueError(f'expected "reader", "one_stack", "translator" or "recurrent", got {kind!r}')
 
 
+def inputs_of(design: Mapping[str, Any], batch: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A batch of the page as what the model of a design is called with."""
+
+    def tokens(name: str) -> Tensor:
+        return torch.as_tensor(batch[name]).long().view(batch["rows"], -1)
+
+    if design["kind"] in TWO_SIDED:
+        lengths = torch.as_tensor(batch["source_lengths"]).long()
+        return tokens("source"), lengths, tokens("target_in")
+    words = tokens("tokens")
+    if design["kind"] == "reader":
+        return (words,)
+    time, mask = words.shape[1], None
+    if design["causal"]:
+        mask = causal_mask(time)
+    if "lengths" in batch:
+        mask = combine_masks(mask, padding_mask(torch.as_tensor(batch["lengths"]), time))
+    return words, mask
+
+
 def linear(steps: int, warmup: int = 0) -> Schedule:
     """A schedule: the factor rises over `warmup` steps, then falls in a straight line to 0.01."""
 
@@ -166,22 +186,7 @@ class Replay:
 
     def inputs(self, batch: Mapping[str, Any]) -> tuple[Any, ...]:
         """A batch of the page as what the model is called with."""
-
-        def tokens(name: str) -> Tensor:
-            return torch.as_tensor(batch[name]).long().view(batch["rows"], -1)
-
-        if self.design["kind"] in TWO_SIDED:
-            lengths = torch.as_tensor(batch["source_lengths"]).long()
-            return tokens("source"), lengths, tokens("target_in")
-        words = tokens("tokens")
-        if self.design["kind"] == "reader":
-            return (words,)
-        time, mask = words.shape[1], None
-        if self.design["causal"]:
-            mask = causal_mask(time)
-        if "lengths" in batch:
-            mask = combine_masks(mask, padding_mask(torch.as_tensor(batch["lengths"]), time))
-        return words, mask
+        return inputs_of(self.design, batch)
 
     def logits(self, batch: Mapping[str, Any]) -> Float[Tensor, "*batch classes"]:
         """What the model predicts for a batch of the page.

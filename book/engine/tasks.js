@@ -85,7 +85,8 @@ function labelling({
     return { input, output, right: right && right.every(Boolean) };
   }
 
-  return { design, options, batch, probe, maps, ask };
+  const tokens = [range(design.source_vocab ?? design.vocab, token)];
+  return { design, options, tokens, batch, probe, maps, ask };
 }
 
 /** Exactly n digits out of a text, whatever blanks and commas stand between them. */
@@ -385,7 +386,8 @@ function future({ causal, n_layers, n_heads, d_model, lr }, random) {
     return mapsOf(read, ids.slice(0, time), (id) => LEXICON[id]);
   }
 
-  return { design, options: { steps: 400, lr, schedule: "cosine" }, batch, probe, maps, ask };
+  const options = { steps: 400, lr, schedule: "cosine" };
+  return { design, options, tokens: [LEXICON], batch, probe, maps, ask };
 }
 
 // longer: positions that were never trained.
@@ -434,7 +436,8 @@ function longer({ positions, n_layers, n_heads, d_model, lr }, random) {
   // Later letters change nothing in the rows of these.
   const maps = (read) => mapsOf(read, tested[0].input.slice(0, pictured), shown);
 
-  return { design, options: { steps: 400, lr, schedule: "cosine" }, batch, probe, maps, ask: null };
+  const options = { steps: 400, lr, schedule: "cosine" };
+  return { design, options, tokens: [CHARACTERS], batch, probe, maps, ask: null };
 }
 
 // --- words of two meanings -------------------------------------------------------------------
@@ -590,7 +593,7 @@ function senses({ attention, unsure, filled, updates, n_heads, d_model, lr }, ra
     return filled ? fill(sentence, from) : sentence;
   }));
   const options = { steps: updates, lr, schedule: "cosine" };
-  return { design, options, words, batch, probe, maps, ask };
+  return { design, options, words, tokens: [words], batch, probe, maps, ask };
 }
 
 // --- numbers into words ----------------------------------------------------------------------
@@ -703,7 +706,7 @@ function inEnglish({ design: more, options, rows, longest, most = MOST_DIGITS, a
   }
 
   const batch = (from) => taught(range(rows, () => draw(from, false)));
-  return { design, options, batch, probe, maps, ask };
+  return { design, options, tokens: [SOURCE, TARGET], batch, probe, maps, ask };
 }
 
 const numbers = ({ longest, lr, ...sizes }, random) => inEnglish({
@@ -753,8 +756,10 @@ const TASKS = new Map(Object.entries({
 }));
 
 /**
- * A task: {design, options, batch(random), probe(read), maps(read, text or null), ask(read, text) or
- * null}; read is the model's; maps are null for a text that the task does not take. random: the generator of what the model is tested on. Throws what a reader should know.
+ * A task: {design, options, tokens, batch(random), probe(read), maps(read, text or null), ask(read, text)
+ * or null}; read is the model's; maps are null for a text that the task does not take. tokens: what the
+ * model reads, by its numbers, and what it writes where that is something else. random: the generator of
+ * what the model is tested on. Throws what a reader should know.
  */
 export function make(name, settings, random) {
   const task = TASKS.get(name);

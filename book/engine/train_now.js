@@ -5,6 +5,7 @@ import * as controls from "../widgets/js/controls.js";
 import * as ui from "../widgets/js/ui.js";
 import * as labMaps from "./lab_maps.js";
 import * as labResults from "./lab_results.js";
+import * as labTake from "./lab_take.js";
 import * as labWorker from "./lab_worker.js";
 import { inWords } from "./number_words.js";
 
@@ -70,12 +71,13 @@ function build(w) {
 
   const send = (type, content) => run?.engine?.worker.postMessage({ type, ...content });
 
+  const newRun = (more) => ({ id: made += 1, state: "loading", ms: 0, steps: STEPS, frames: [],
+    parameters: 0, path: "", problem: "", engine: null, asks: false, ...more });
+
   async function begin() {
     forget();
     announce();
-    made += 1;
-    const mine = { id: made, state: "loading", seed: w.get("seed"), ms: 0, steps: STEPS,
-      frames: [], parameters: 0, path: "", problem: "", engine: null, asks: false };
+    const mine = newRun({ seed: w.get("seed") });
     run = mine;
     w.say("Training begins.");
     const fail = (message) => {
@@ -96,6 +98,25 @@ function build(w) {
       fail(error.message);
     }
   }
+
+  /** The model of a file takes the place of the run. */
+  function adopt({ settings: { seed, ...parts }, probe, path, steps, parameters }, engine) {
+    if (Object.values(parts).includes(false)) {
+      throw new Error("A part of it is taken out: chapter 10 opens it.");
+    }
+    forget();
+    const mine = newRun({ state: "opened", seed, steps, parameters, path, engine, asks: true,
+      frames: [frameOf(probe)] });
+    run = mine;
+    engine.worker.onmessage = ({ data }) => run === mine && hear({ ...data, id: mine.id });
+    send("ask", { text: asked });
+    update();
+    return `The model of the file, after step ${probe.step}.`;
+  }
+
+  const take = labTake.take(w, { task: "parts", adopt, question: () => asked, models: () =>
+    (run?.frames.length && run.state !== "failed" ? [{ name: `the model, seed ${run.seed}`, settings: { seed: run.seed },
+      engine: run.engine }] : []) });
 
   const heard = {
     ready({ path, steps, parameters }) {
@@ -212,6 +233,7 @@ function build(w) {
       running: `Training: ${where}, new numbers right: ${share}.${slow}`,
       paused: `Paused: ${where}, new numbers right: ${share}.`,
       failed: `✗ ${run?.problem}`,
+      opened: `From a file: ${where}, new numbers right: ${share}.`,
       done: `Training done: ${run?.steps} steps in ${(run?.ms / 1000).toFixed(1)} s, new numbers `
         + `right: ${share}.${slow}`,
     }[run?.state] ?? "Not trained yet. It takes a few seconds, in this page.";
@@ -269,6 +291,7 @@ function build(w) {
     when.textContent = text;
     scrubber.setAttribute("aria-valuetext", now.words ? `${text}: ${now.words.join(" ")}` : text);
     drawAbout();
+    take.update();
     drawn = performance.now();
   }
 
@@ -282,7 +305,8 @@ function build(w) {
       h("div", { class: "now-map" }, h("p", { class: "bw-label", text: "What each word reads" }),
         map.element),
       about));
-  w.foot();
+  w.foot([take.toggle], "Copy link");
+  w.add(take.part);
 
   function forget() {
     run?.engine?.close();

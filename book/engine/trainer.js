@@ -2,6 +2,7 @@
 import { makeModel } from "./model.js";
 import { makeAdam } from "./optimiser.js";
 import { hashOf, makeRandom } from "./random.js";
+import * as safetensors from "./safetensors.js";
 import * as tasks from "./tasks.js";
 
 const [PARAMETERS, TESTED] = [-1, -2]; // beside the steps 0, 1, ...: what else is drawn
@@ -85,19 +86,56 @@ export function makeRun({ engine, task, settings, seed }) {
   }
 
   /** What another program needs to repeat the run: initial parameters and batches among it. */
-  function record() {
+  const record = () =>
+    ({ design: work.design, options: work.options, parameters: named(begun), batch });
+
+  /** All numbers of a model as its parameters. */
+  function named(numbers) {
     let at = 0;
-    const parameters = model.parameters.map(({ name, shape }) => {
+    return model.parameters.map(({ name, shape }) => {
       const size = shape.reduce((product, n) => product * n, 1);
       at += size;
-      return { name, shape, data: begun.slice(at - size, at) };
+      return { name, shape, data: numbers.slice(at - size, at) };
     });
-    return { design: work.design, options: work.options, parameters, batch };
+  }
+
+  /** The model as it is now, as a file, and after which step that is. */
+  const pack = () => ({ step: taken, bytes: safetensors.write(named(model.save()),
+    { task, settings: { ...settings, seed }, step: taken, design: work.design,
+      tokens: work.tokens }) });
+
+  /** The run stands where another one did, whose numbers these are. */
+  function load(numbers, at = taken) {
+    model.load(numbers);
+    taken = at;
   }
 
   return {
-    step, probe, maps, ask, record, steps, note: noteOn(work.options), parameters: model.count,
-    load: model.load, save: model.save,
+    step, probe, maps, ask, record, pack, steps, note: noteOn(work.options),
+    parameters: model.count, load, save: model.save,
     get done() { return taken === steps; },
   };
+}
+
+/** An object as text, in whatever order its entries stand. */
+const sorted = (entries) => JSON.stringify(entries, Object.keys(entries).sort());
+
+/**
+ * The run of a file of this task, and its settings with the seed. Throws a sentence for the reader.
+ * @param {{ engine: any, task: string, bytes: ArrayBuffer }} from
+ */
+export function openRun({ engine, task, bytes }) {
+  const file = safetensors.read(bytes);
+  const { task: its, settings, step, design } = file;
+  if (its !== task) {
+    throw new Error(`It is a model of another laboratory, “${its}”; this one is “${task}”.`);
+  }
+  const { seed, ...others } = settings;
+  const run = makeRun({ engine, task, settings: others, seed });
+  const record = run.record();
+  if (sorted(record.design) !== sorted(design)) {
+    throw new Error("Its design is not that of its settings.");
+  }
+  run.load(safetensors.numbers(file, record.parameters), step);
+  return { run, settings };
 }

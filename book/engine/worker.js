@@ -94,6 +94,15 @@ async function fastest(wasm) {
   }
 }
 
+/** Answers on the port of a question: with what is found, or with what went wrong. */
+async function reply(port, find) {
+  try {
+    port.postMessage(await find());
+  } catch ({ message }) {
+    port.postMessage({ error: message });
+  }
+}
+
 const heard = {
   async start({ id: number, task, settings, seed, wasm, text: asked = "", paused, ...more }) {
     [id, text] = [number, ""];
@@ -134,6 +143,23 @@ const heard = {
     postMessage({ type: "looked", id: number, step, text: asked, answer: found,
       ...(!found.error && looked.run.maps(asked)) });
   },
+  /** The model as a file: the worker's own or, in a worker that has none, one of these numbers. */
+  take: ({ port, model, step, wasm, task, settings, seed }) => reply(port, async () => {
+    if (model) {
+      run = trainer.makeRun({ engine: await fastest(wasm), task, settings, seed });
+      run.load(model, step);
+    }
+    return run.pack();
+  }),
+  /** A model out of a file becomes the worker's own; it does not train. */
+  open: ({ port, task, bytes, wasm }) => reply(port, async () => {
+    const engine = await fastest(wasm);
+    const found = trainer.openRun({ engine, task, bytes });
+    ({ run } = found);
+    const probe = run.probe();
+    return { settings: found.settings, path: engine.path, steps: Math.max(run.steps, probe.step),
+      parameters: run.parameters, model: run.save(), probe };
+  }),
   leave() {
     heard.pause();
     close();
@@ -145,7 +171,7 @@ const heard = {
   },
 };
 
-const FIRST = ["start", "look", "leave"]; // what may come before there is a run
+const FIRST = ["start", "look", "take", "open", "leave"]; // what may come before there is a run
 
 onmessage = ({ data }) => { // one after the other, although the engine takes a while to make
   waiting = waiting.then(() => (run || FIRST.includes(data.type) ? heard[data.type](data) : null));

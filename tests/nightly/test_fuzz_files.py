@@ -11,7 +11,7 @@ import random
 import shutil
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from torch import Tensor
 from chapters.families.pretrained import load_bert, load_gpt2
 from chapters.modern_block.decoder import ModernDecoder, today
 from chapters.modern_block.llama import load_llama, save_llama
+from engine import take
+from engine.replay import make_model
 from lib.data import BatchStream, Pair, Vocabulary, read_parallel
 from lib.decoding import translate
 from lib.training import paper_adam
@@ -105,6 +107,21 @@ def load_and_translate(folder: Path) -> Any:
     return model.config, model.state_dict(), [v.tokens for v in vocabularies], said
 
 
+def write_taken(folder: Path) -> None:
+    torch.manual_seed(0)
+    design = {"kind": "translator", "source_vocab": 7, "target_vocab": 5, "d_model": 8}
+    design |= {"n_heads": 2, "d_ff": 8, "n_layers": 1, "norm": "pre", "positions": "learned"}
+    design |= {"activation": "relu", "tied": False, "max_length": 11, "without": ["relu"]}
+    tokens = [["<pad>", "<eos>", *"abcde"], ["<pad>", "<bos>", "<eos>", "x", "y"]]
+    card = take.Card("parts", {"seed": 3, "relu": False}, 17, design, tokens)
+    take.save_model(folder / "mine.safetensors", make_model(design), card)
+
+
+def load_taken(folder: Path) -> Any:
+    model, card = take.load_model(folder / "mine.safetensors")
+    return model.state_dict(), json.dumps(asdict(card))
+
+
 def write_vocabulary(make: Callable[[], Vocabulary]) -> Callable[[Path], Any]:
     return lambda folder: (folder / "vocabulary.json").write_text(
         vocabulary_to_json(make()), encoding="utf-8"
@@ -145,6 +162,7 @@ LOADERS = {
     "load_checkpoint": Loader(("last.pt",), write_state, load_state, guarded=True),
     "peek": Loader(("last.pt",), write_state, lambda f: peek(f / "last.pt"), guarded=True),
     "load_model": Loader(("best.safetensors",), write_model, load_and_translate, guarded=True),
+    "laboratory": Loader(("mine.safetensors",), write_taken, load_taken),
     "words": Loader(("vocabulary.json",), write_vocabulary(lambda: WORDS), load_vocabulary),
     "sub-words": Loader(("vocabulary.json",), write_vocabulary(pieces), load_vocabulary),
     "two files": Loader(

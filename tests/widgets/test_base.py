@@ -126,7 +126,7 @@ def test_every_module_becomes_a_classic_script(tmp_path):
         assert f"const ${script.stem} = " not in text, "a page has it once"
 
 
-def test_a_page_gets_no_comments_that_have_lines_of_their_own():
+def test_a_page_gets_no_comments():
     script = """// a
 /** b
  *  // c */
@@ -135,10 +135,16 @@ const f = "/* d */"; // e
   // h
   /* i */
   const k = "// l";
+  const m = [ // n
+    "o; // p", 'q; // r', `s; // t`,
+  ]; // "u"
 """
-    kept = """const f = "/* d */"; // e
+    kept = """const f = "/* d */";
   /** @type {g} */ (f);
   const k = "// l";
+  const m = [
+    "o; // p", 'q; // r', `s; // t`,
+  ]; // "u"
 """
     assert widgets.bare(script) == kept
     assert widgets.bare(kept) == kept

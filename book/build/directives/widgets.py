@@ -41,8 +41,10 @@ CHECKPOINTS = BOOK / "checkpoints"
 RECORDS = [BOOK / "chapters" / "transformer" / "results" / "parts_real_text.json"]
 LAST = 900  # of the style sheets, behind the book's own, which have 800
 ENGINE = '"engine.js"'
-# Lines that are for readers of the sources alone: a page is lighter without them
+# What is for readers of the sources alone: a page is lighter without it
 COMMENT = re.compile(r"^ *(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)\n", re.DOTALL | re.MULTILINE)
+BEHIND = re.compile(r"(?<=[;,{(\[)}\]]) // [^\"'`]*$")  # code; one with a quote in it may be text
+QUOTES = "\"'`"
 DATA = re.compile(
     r'<script type="application/json">(?P<data>.*?)</script>', re.DOTALL
 )  # as base.py writes it
@@ -73,8 +75,14 @@ def widget_script(name: str, folder: Path) -> str:
 
 
 def bare(script: str) -> str:
-    """A script without the comments that have lines of their own."""
-    return COMMENT.sub("", script)
+    """A script without its comments, but for those that a line alone does not tell from a text."""
+    lines = COMMENT.sub("", script).split("\n")
+    return "\n".join(map(_without_comment, lines))
+
+
+def _without_comment(line: str) -> str:
+    code = BEHIND.sub("", line)
+    return line if any(code.count(quote) % 2 for quote in QUOTES) else code
 
 
 def write_widget(name: str, folder: Path, out_dir: Path) -> None:

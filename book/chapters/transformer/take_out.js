@@ -2,6 +2,7 @@
 import * as labMaps from "../../engine/lab_maps.js";
 import * as labModels from "../../engine/lab_models.js";
 import * as labResults from "../../engine/lab_results.js";
+import * as labTake from "../../engine/lab_take.js";
 import * as labWorker from "../../engine/lab_worker.js";
 import * as chart from "../../widgets/js/chart.js";
 import * as controls from "../../widgets/js/controls.js";
@@ -51,7 +52,7 @@ function side(place) {
   const name = h("p", { class: "take-name" });
   const figures = h("p", { class: "take-figures" });
   const said = h("p", { class: "take-said" });
-  const map = chart.heatMap({ caption: place ? "Attention of the other model" : `Attention of ${WHOLE}`,
+  const map = chart.heatMap({ caption: `Attention of the ${place ? "other" : "first"} model`,
     rowTitle: "each word or digit", columnTitle: "what it looks at", most: 16 });
   const none = h("p", { class: "bw-note" });
   const percent = labResults.percent;
@@ -94,11 +95,11 @@ function build(w) {
   let [timer, drawn, cost, asked, problem] = [null, 0, 0, FIRST, ""];
 
   const outOf = (settings) => parts.filter(({ name }) => !settings[name]);
-  const titleOf = (settings) => {
+  const titleOf = ({ file, ...settings }) => {
     const out = outOf(settings).map(({ words }) => words);
-    return out.length ? `without ${listed(out)}` : WHOLE;
+    return `${out.length ? `without ${listed(out)}` : WHOLE}${file ? `, ${file}` : ""}`;
   };
-  const wholeFor = (settings) => ({ ...settings,
+  const wholeFor = ({ file, ...settings }) => ({ ...settings,
     ...Object.fromEntries(parts.map(({ name }) => [name, true])) });
 
   /** The whole model with the seed of what is shown, and what is shown if that is another one. */
@@ -128,6 +129,17 @@ function build(w) {
     w.say(`Training begins: ${shown.title}.`);
     update();
   }
+
+  function adopt(found, engine, file) {
+    shown = visit.adopt(found, engine, file);
+    shown.title = titleOf(shown.settings);
+    if (models.length > MOST) visit.drop(models.find((one) => !pair().includes(one)));
+    update();
+    return `${capital(shown.title)}: the model of the file, after step ${shown.step}.`;
+  }
+
+  const take = labTake.take(w, { task: "parts", adopt, question: () => asked,
+    models: () => (shown ? visit.ready(pair()) : []) });
 
   function ended() {
     if (models.every(isOver)) w.say(statusLine());
@@ -203,13 +215,13 @@ function build(w) {
     if (failed) return `✗ ${capital(failed.title)}: ${failed.problem}`;
     const where = { wasm: "WebAssembly", plain: "plain JavaScript, as this browser has no "
       + "WebAssembly for it or refuses it: slower, with the same result" }[path];
-    const how = !pair().every(isOver) ? "" : state === "done" ? ", done" : ", stopped";
+    const how = !pair().every(isOver) ? "" : { done: ", done", stopped: ", stopped" }[state] ?? "";
     return [problem, `${capital(title)}${how}: ${[`step ${step} of ${steps}`,
       losses.length && `loss ${mean(losses).toPrecision(2)}`,
       probes.length && `numbers right ${labResults.percent(probes.at(-1).accuracy)}`]
       .filter(Boolean).join(", ")}.`,
     ms > 0 && `${(ms / 1000).toFixed(1)} s${where ? `, ${where}` : ""}.`,
-    !alike(w.snapshot(), shown.settings) && "The switches have changed since; Train begins anew."]
+    state !== "opened" && !alike(w.snapshot(), shown.settings) && "The switches have changed since; Train begins anew."]
       .filter(Boolean).join(" ");
   }
 
@@ -282,6 +294,7 @@ function build(w) {
       drawShown();
       drawModels();
     }
+    take.update();
     [drawn, cost] = [performance.now(), performance.now() - begun];
   }
 
@@ -302,7 +315,8 @@ function build(w) {
           labResults.seed(w))),
       curves.element),
     results);
-  w.foot();
+  w.foot([take.toggle]);
+  w.add(take.part);
   w.draw(update);
 
   function forget() {

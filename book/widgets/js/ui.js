@@ -3,6 +3,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "g", "path", "line", "circle", "rect", "text", "title", "desc"]);
+const LINK = "Copy link to this state";
 export const freshId = () => `bw-${Math.random().toString(36).slice(2, 10)}`;
 
 /**
@@ -236,14 +237,19 @@ export class Widget {
     return url.href;
   }
 
-  /** The row at the foot: back to the start, and in the published page a link to this state. */
-  foot() {
+  /**
+   * The row at the foot: back to the start, in the published page a link to this state, and more.
+   * @param {any[]} more
+   * @param {string} short the text of the link's button, where there is little room
+   */
+  foot(more = [], short = LINK) {
     const reset = button("Reset", () => {
       this.set(this.initial);
       for (const call of this.resets) call();
     }, { quiet: true });
-    const [copy, field] = copier("Copy link to this state", "Link to this state", () => this.link());
-    this.add(h("div", { class: "bw-foot" }, reset, this.el.dataset.widget && copy, field));
+    const [copy, field] = copier(short, "Link to this state", () => this.link(), LINK);
+    this.add(h("div", { class: "bw-foot" }, reset, this.el.dataset.widget && copy, field,
+      more));
   }
 }
 
@@ -260,14 +266,16 @@ export function button(text, onClick, { primary, quiet, label } = {}) {
 }
 
 /**
- * A button that copies a link, and a field that shows the link where the browser does not let it.
+ * A button that copies a link or another text, and a field that shows it where the browser does not let
+ * it.
  * @param {string} text
  * @param {string} label of the field
  * @param {() => string} link
  * @param {string=} says where the button's text alone does not say enough
+ * @param {{ done?: string, tag?: string }} more what the button says then, and what the field is
  */
-export function copier(text, label, link, says) {
-  const field = h("input", { class: "bw-input", readonly: true, hidden: true, "aria-label": label });
+export function copier(text, label, link, says, { done = "Link copied", tag = "input" } = {}) {
+  const field = h(tag, { class: "bw-input", readonly: true, hidden: true, "aria-label": label });
   const show = (words, spoken) => {
     copy.textContent = words;
     if (says) copy.setAttribute("aria-label", spoken);
@@ -276,7 +284,7 @@ export function copier(text, label, link, says) {
     const found = link();
     try {
       await navigator.clipboard.writeText(found);
-      show("Link copied", "Link copied");
+      show(done, done);
     } catch {
       field.hidden = false;
       field.value = found;
