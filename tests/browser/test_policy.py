@@ -80,8 +80,8 @@ def test_only_pages_with_a_laboratory_may_train():
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_policy_holds(page, site, way):
-    page.goto({"http": site, "file": HTML.as_uri()}[way] + "/book/02_attention_seq2seq.html")
-    page.locator(".bw").first.wait_for()
+    page.goto({"http": site, "file": HTML.as_uri()}[way] + "/book/03_attention_layer.html")
+    page.locator(".bw").first.wait_for()  # on a page that trains nothing
     harmed, refused = page.evaluate(INJECT)
     assert harmed == 0
     wanted = {"base-uri", "connect-src", "frame-src", "img-src", "object-src", "script-src",

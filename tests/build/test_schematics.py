@@ -10,7 +10,9 @@ from build.directives import schematics
 from build.pages import figures
 from build.readers.reader import code_cell
 from chapters.attention_layer.schematics import one_query
+from chapters.transformer.schematics import whole
 from tests.notebooks.guards import figures_have_alt_text, figures_have_captions
+from tests.paths import BOOK
 
 PICTURE = one_query()
 
@@ -63,6 +65,16 @@ def test_the_notebook_of_a_reader_shows_it_and_hides_its_code():
     made = code_cell(cell(tags=["remove-input"]), unanswered=False)
     assert made.metadata.jupyter.source_hidden
     assert made.outputs[0].data["image/svg+xml"] == PICTURE.svg()
+
+
+def test_no_rule_of_the_pages_reaches_into_a_drawing():
+    """A rule for `.line`, meant for a line of code, once stretched the dashed frames on a phone."""
+    rules = (BOOK / "static" / "book.css").read_text(encoding="utf-8")
+    drawn = {
+        name for found in re.findall(r'class="(.+?)"', whole().body()) for name in found.split()
+    }
+    assert {"line", "dash", "box"} <= drawn
+    assert [name for name in drawn if re.search(rf"(?m)^ *\.{name}(?![\w-])", rules)] == []
 
 
 def test_its_description_counts_and_its_caption_is_asked_for():

@@ -1,4 +1,4 @@
-"""The first page's trainer: what it may be set to, what is stored of it, what it shows as a text."""
+"""The first page's trainer: what it may be set to, what is stored of it, what it says as a text."""
 
 import json
 

@@ -37,7 +37,7 @@ NEEDED = {
     "mystnb.css": r'class="(?:[^"]* )?cell[ _"]',
     **dict.fromkeys(
         ("togglebutton.css", "togglebutton.js"),
-        r'class="(?:admonition [^"]*\bdropdown\b|(?:[^"]* )?toggle[ "])',
+        r'class="(?:(?=[^"]*\badmonition\b)[^"]*\bdropdown\b|(?:[^"]* )?toggle[ "])',
     ),
 }
 # Until a script says which theme it is, it is the light one: without scripts there were no colours.

@@ -6,7 +6,7 @@ They follow one sentence through the book's trained translator; the tests comput
 from collections.abc import Sequence
 from functools import partial
 
-from chapters.transformer.schematics import SOURCE, TARGET, sublayers
+from chapters.transformer.schematics import SOURCE, TARGET, add_and_norm, sublayers
 from drawing.schematic import Part, Point, Schematic
 
 READ = (*SOURCE, "<eos>")
@@ -38,9 +38,9 @@ ACROSS = (
     (0.00, 0.00, 0.86, 0.12, 0.02),
 )
 HALF = 0.5  # a look is drawn if it takes more than half of the weight
-APART, ALIKE = 3, 0.55  # the product of two places so many words apart, as the page says
 PAIRS = (0, 4, 8)  # the pairs of sine and cosine that are drawn, of the 32 of 64 numbers
 D_MODEL = 64
+FRENCH = 156  # words that the translator can say, its marks among them
 
 
 def turn(position: int, pair: int) -> float:
@@ -225,4 +225,79 @@ def across() -> Schematic:
     s.text("the encoder has read", at=(4, 16), align="start", size=14)
     looks(s, above, below, ACROSS, kind="target")
     s.text("the decoder writes, looking there", at=(4, 220), align="start", size=14)
+    return s
+
+
+def side(
+    s: Schematic, kind: str, names: Sequence[str], *, is_left: bool
+) -> tuple[list[Part], Point]:
+    """Draw one half of the model, from its embedding to the end of its layers.
+
+    Returns: the boxes of a layer's steps, and where the path of a word leaves the last layer.
+    """
+
+    def across(x: int) -> int:
+        return x if is_left else 400 - x
+
+    stream, top, step = across(27), 150, 116
+    start = s.layer(
+        "embedding\n+ positions", at=(across(88), 98), width=156, name=f"{kind} embedding"
+    )
+    s.arrow((start.x, 60), start, kind=kind)
+    s.text("2 layers", at=(across(182), 136), kind="soft", align="end" if is_left else "start")
+    low: Part | Point = (stream, start.bottom[1])
+    boxes, inside = [], []
+    for n, name in enumerate(names):
+        y = top + step * n
+        box = s.layer(name, at=(across(116), y + 38), width=128, height=40, name=f"{kind} {name}")
+        low = add_and_norm(s, box, low, stream=stream, ys=(y + 6, y + 72, y + 98), kind=kind)
+        boxes.append(box)
+        inside += [box, low]
+    s.group([*inside, Part("", stream, top, 0, 0)], pad=3)
+    return boxes, inside[-1].bottom
+
+
+def stacked() -> Schematic:
+    """All of it, from the words to the next one: the layers with their sums and norms."""
+    s = Schematic(
+        400,
+        622,
+        alt="On the left the encoder, on the right the decoder, both from top to bottom. The words "
+        "become vectors, 5 words of 64 numbers each, and their positions are added. Two encoder "
+        "layers follow, each with self-attention and a feed-forward network. They give the "
+        "memory, 5 times 64 numbers. Each of two decoder layers has masked self-attention, then "
+        "cross-attention, which an arrow from the memory enters, then a feed-forward network. What "
+        "each of them finds is added to the path of the word, and a norm follows. At the end the "
+        f"projection gives each position {FRENCH} scores. The best of the last row is pesos.",
+    )
+    s.text("encoder", at=(88, 12), kind="source", strong=True)
+    s.text("decoder", at=(312, 12), kind="target", strong=True)
+    s.text("ninety seven\ncolombian pesos <eos>", at=(88, 41), kind="source", size=13)
+    s.text("<bos> quatre\nvingt dix sept", at=(312, 41), kind="target", size=13)
+    _, (x, y) = side(s, "source", ("self-attention", "feed-forward"), is_left=True)
+    names = ("self-attention,\ncausal mask", "cross-attention", "feed-forward")
+    (_, cross, _), (stream, end) = side(s, "target", names, is_left=False)
+    memory = s.matrix(at=(x + 20, y + 64), rows=5, columns=6, kind="source", cell=12)
+    s.stream((x, y), (x, memory.top[1] - 2), kind="source")
+    s.text("memory", at=(x - 16, memory.bottom[1] + 16), kind="source", align="start")
+    s.text(
+        f"5 words × {D_MODEL}\nnumbers",
+        at=(x - 16, memory.bottom[1] + 46),
+        kind="soft",
+        align="start",
+        size=13,
+    )
+    s.arrow(memory, cross, through=[(199, memory.y), (199, cross.y)], kind="source")
+    projection = s.layer("projection", at=(312, end + 38), width=156, height=30)
+    s.stream((stream, end), (stream, projection.top[1] - 2), kind="target")
+    following = s.token("pesos", at=(312, end + 98), kind="target", name="next")
+    s.arrow(projection, following, kind="target")
+    s.text(f"5 words × {FRENCH} scores", at=(302, end + 66), kind="soft", align="end", size=13)
+    s.text(
+        "best in the last row:",
+        at=(following.left[0] - 8, following.y),
+        kind="soft",
+        align="end",
+        size=13,
+    )
     return s

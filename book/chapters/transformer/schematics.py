@@ -200,6 +200,25 @@ def one_attention() -> Schematic:
     return s
 
 
+def add_and_norm(
+    s: Schematic, box: Part, low: Part | Point, *, stream: int, ys: tuple[int, int, int], kind: str
+) -> Part:
+    """Draw how what a sub-layer finds is added to its residual stream, and a norm: post-norm.
+
+    Args: low, where the residual stream comes from; stream, its middle across; ys, where a copy
+    leaves it, and the middles of the sum and of the norm.
+    Returns: the norm.
+    """
+    copied, added, normed = ys
+    total = s.sum(at=(stream, added), kind=kind)
+    norm = s.norm(at=(stream, normed), width=46)
+    s.stream(low, total, kind=kind, head=False)
+    s.arrow((stream, copied), box, path="hv")
+    s.arrow(box, total, path="vh")
+    s.stream(total, norm, kind=kind, head=False)
+    return norm
+
+
 def sublayers(
     s: Schematic, names: Sequence[str], *, stream: int, box: int, y: int, kind: str
 ) -> list[Part]:
@@ -213,14 +232,9 @@ def sublayers(
     for i, name in enumerate(names):
         top = y + 132 * i
         part = s.layer(name, at=(box, top + 44), width=128, name=f"{kind} {name}")
-        total = s.sum(at=(stream, top + 84), kind=kind)
-        norm = s.norm(at=(stream, top + 117), width=46)
-        s.stream(low, total, kind=kind, head=False)
-        s.arrow((stream, top + 6), part, path="hv")
-        s.arrow(part, total, path="vh")
-        s.stream(total, norm, kind=kind, head=False)
+        ys = top + 6, top + 84, top + 117
+        low = add_and_norm(s, part, low, stream=stream, ys=ys, kind=kind)
         boxes.append(part)
-        low = norm
     s.stream(low, (stream, y + 132 * len(names) + 22), kind=kind)
     return boxes
 

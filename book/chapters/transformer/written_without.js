@@ -78,7 +78,7 @@ export function noticed(texts) {
   const [whole, other] = [sum((one) => kept(one.whole, one.right)),
     sum((one) => kept(one.other, one.right))];
   const lines = [`The right English has ${all} words. The whole model gets ${whole} of them in order, `
-    + `the other model ${other}.`];
+    + `the other model ${other}. (Words such as "a" and "in" count too, so even nonsense gets a few.)`];
   const one = texts.length === 1;
   const where = (n) => (one ? "" : `In ${counted(n)} of these sentences `);
   const add = (n, text) => lines.push(one ? `I${text.slice(1)}` : where(n) + text);
@@ -88,8 +88,8 @@ export function noticed(texts) {
   if (kinds("other") === 1 && kinds("whole") > 1) {
     lines.push(texts[0].other ? "Whatever it reads, it writes the same." : "It always ends at once.");
   } else if (kinds("other") < kinds("whole")) {
-    lines.push(`For the ${counted(texts.length)} sources it writes only ${counted(kinds("other"))} `
-      + "different sentences.");
+    lines.push(`It has only ${counted(kinds("other"))} different translations for the `
+      + `${counted(texts.length)} sentences.`);
   }
   const swaps = sum((each) => Number(["whole", "right"].some((key) =>
     reordered(wordsOf(each.other), wordsOf(each[key])))));
@@ -175,7 +175,8 @@ function build(w) {
     ": words that the right English does not have at this place; ‸: here it has more. A marked word may "
     + "still be good English, for a sentence has many translations.");
 
-  const label = (one) => (one.name === WHOLE ? "the whole model" : `without ${one.words}`);
+  const label = ({ name, words }) => ({ [WHOLE]: "the whole model", heads: "with one head alone" }[name]
+    ?? `without ${words}`);
   const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
   function drawLink({ chapter: [number, page] }) {
@@ -216,11 +217,11 @@ function build(w) {
     const lines = drawSentences(state, texts);
     look.hidden = lines.length === 0;
     look.textContent = lines.join(" ");
-    note.textContent = lacks ? `There is no model without ${one.words} of seed ${state.seed}.`
+    note.textContent = lacks ? `There is no model ${label(one)} of seed ${state.seed}.`
       : problem || (loading ? `Loading the sentences, ${Math.ceil(packed.bytes / 1000)} kB …` : "");
     note.hidden = !note.textContent;
     again.hidden = !problem || lacks;
-    w.say(note.textContent || `Without ${one.words}. ${look.textContent}`);
+    w.say(note.textContent || `Trained ${label(one)}. ${look.textContent}`);
   });
   w.onReset(() => { problem = ""; });
 

@@ -72,6 +72,11 @@ def test_the_figures_are_those_of_the_seeds(stage):
         expect(bar.locator(".bw-bar-value")).to_have_text(f"{sum(values) / len(values):.1f}")
 
 
+def test_a_model_of_one_head_is_called_so(stage):
+    page = stage.show(WrittenWithout("heads"))
+    expect(page.locator(".ww-bleu li").nth(1)).to_contain_text("with one head alone")
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [("a dog .", "Whatever it reads, it writes the same."), ("", "It always ends at once.")],
@@ -90,8 +95,9 @@ def test_what_there_is_to_notice_is_counted(stage):
     look = page.locator(".ww-look")
     expect(look).to_have_text(
         "The right English has 20 words. The whole model gets 13 of them in order, the other "
-        "model 9. In one of these sentences both write the same. For the three sources it writes "
-        "only two different sentences. In two of these sentences it has the words of the whole "
+        'model 9. (Words such as "a" and "in" count too, so even nonsense gets a few.) In one of '
+        "these sentences both write the same. It has only two different translations for the "
+        "three sentences. In two of these sentences it has the words of the whole "
         "model, or the right ones, in another order."
     )
     page.get_by_label("Sentence", exact=True).select_option("2")
