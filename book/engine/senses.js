@@ -1,9 +1,9 @@
 // The playground of chapters 4 to 8: words of two meanings, and who does what to whom, in the same
 // sentences. One attention layer reads them; each chapter switches something of it on.
 import * as attended from "./attended.js";
-import { isHeldOut, likeliest, listed, numbered, pack, range, share, tokensOf, wordsIn } from "./batches.js";
+import { isHeldOut, likeliest, listed, numbered, pack, range, share, tokensOf } from "./batches.js";
 import {
-  DOUBLE, KNOWN, PLAIN, SENSES, cluesOf, isNoun, isVerb, rolesIn, swapped,
+  DOUBLE, KNOWN, PLAIN, SENSES, cluesOf, exchanged, isNoun, isVerb, rolesIn, wordsOf,
 } from "./words.js";
 
 const [UNSURE, MOST_WORDS, LONG] = ["?", 20, 32];
@@ -57,12 +57,12 @@ export function senses(given, random) {
   const words = [...KNOWN, ...(roles ? ROLES : GERMAN)];
   const number = numbered(words);
   const design = { ...attended.oneStack({ d_model, n_heads, n_layers: 1, source_vocab: words.length,
-    positions, causal, ...(positions === "learned" && { max_length: LONG }) }),
+    positions, causal, ...(positions === "learned" && { max_length: MOST_WORDS }) }),
   equal_weights: attention === "equal" };
   const solve = (sentence) => (roles ? rolesOf(sentence) : translations(sentence, unsure));
 
   /** What decides whether a sentence is tested: who and whom may be exchanged, and it is the same. */
-  const keyOf = (sentence) => [sentence, ...(roles ? [swapped(sentence)] : [])]
+  const keyOf = (sentence) => [sentence, ...(roles ? [exchanged(sentence)] : [])]
     .map((one) => one.join(" ")).sort()[0];
 
   function draw(from, testing) {
@@ -108,7 +108,7 @@ export function senses(given, random) {
 
   // In the test on roles, each sentence stands beside the one in which who and whom are exchanged
   const tested = roles
-    ? range(100, () => draw(random, true)).flatMap((sentence) => [sentence, swapped(sentence)])
+    ? range(100, () => draw(random, true)).flatMap((sentence) => [sentence, exchanged(sentence)])
     : range(200, () => draw(random, true));
   const long = given.filled === undefined ? []
     : tested.slice(0, 50).map((sentence) => fill(sentence, random));
@@ -154,7 +154,7 @@ export function senses(given, random) {
   }
 
   function parse(text) {
-    const sentence = wordsIn(text).filter((word) => word !== ".");
+    const sentence = wordsOf(text);
     const { error } = tokensOf(sentence, KNOWN_NUMBERS, `these words: ${listed(KNOWN)}`);
     if (error) return { error };
     if (sentence.length > MOST_WORDS) {

@@ -11,7 +11,6 @@ import { copying } from "./copying.js";
 import { ONES, TENS, inWords } from "./number_words.js";
 import { makeRandom } from "./random.js";
 import { senses } from "./senses.js";
-import { NOUNS, VERBS } from "./words.js";
 
 // --- tasks in which each position gets its answers -------------------------------------------
 
@@ -81,9 +80,11 @@ function drawDigits(random, n, solve, key, testing) {
 }
 
 // order: who does what to whom.
+const NOUNS = ["dog", "man", "cat", "bird", "child", "horse", "cow", "goat"];
+const VERBS = ["bites", "sees", "follows", "likes"];
 const ROLES = ["who", "act", "whom"];
 
-function order({ positions, n_layers, n_heads, d_model, lr }, random) {
+function order({ positions, causal, n_layers, n_heads, d_model, lr }, random) {
   const words = [...NOUNS, ...VERBS, ...ROLES];
   const number = numbered(words);
   const parts = [number.get("who"), number.get("act"), number.get("whom")];
@@ -98,7 +99,7 @@ function order({ positions, n_layers, n_heads, d_model, lr }, random) {
   const known = `${listed(NOUNS)}; ${listed(VERBS)}`;
   const knownNumbers = numbered([...NOUNS, ...VERBS]);
   return labelling({
-    design: oneStack({ source_vocab: words.length, d_model, n_heads, n_layers, positions,
+    design: oneStack({ causal, source_vocab: words.length, d_model, n_heads, n_layers, positions,
       norm: "post", max_length: 3 }),
     options: { steps: 150, lr, schedule: "cosine" },
     rows: 64, draw: (from) => trained[from.integer(trained.length)],
@@ -556,13 +557,12 @@ const common = { n_layers: whole(1, 12), ...sizes, lr };
 const switched = oneOf(true, false);
 const schemes = oneOf("none", "learned", "sinusoidal", "rotary", "alibi");
 const TASKS = new Map(Object.entries({
-  // The playground, with what a chapter switches on
   senses: { make: senses, rules: { attention: oneOf("itself", "equal", "chosen"),
     unsure: switched, filled: switched, updates: whole(1, 10_000), ...sizes, lr } },
   senses_masked: { make: senses, rules: { causal: switched, ...sizes, lr } },
   senses_ordered: { make: senses, rules: { wanted: oneOf("meanings", "roles"), positions: schemes,
     causal: switched, ...sizes, lr } },
-  order: { make: order, rules: { positions: oneOf("none", "learned"), ...common } },
+  order: { make: order, rules: { positions: oneOf("none", "learned"), causal: switched, ...common } },
   neighbours: { make: neighbours, rules: { ...sizes, d_k: whole(1, 64), lr } },
   future: { make: future, rules: { causal: switched, ...common } },
   depth: { make: depth, rules: { norm: oneOf("pre", "post"), warmup: whole(0, 299), ...common } },

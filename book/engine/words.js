@@ -1,8 +1,4 @@
-// The words of the laboratories that read sentences: what the models know, and what a reader adds.
-
-// Who does what to whom, in sentences of three words.
-export const NOUNS = ["dog", "man", "cat", "bird", "child", "horse", "cow", "goat"];
-export const VERBS = ["bites", "sees", "follows", "likes"];
+// The words of the sentences with two senses, and what can be done to such a sentence.
 
 // A word of two meanings: its two translations, and what speaks for each.
 export const SENSES = new Map(Object.entries({
@@ -28,41 +24,36 @@ export const cluesOf = (word) => SENSES.get(word).flatMap(({ clues }) => clues);
 
 const CLUES = DOUBLE.flatMap(cluesOf);
 export const KNOWN = [...DOUBLE, ...CLUES, ...Object.values(PLAIN).flat()];
-const VERB = new Set([...VERBS, ...PLAIN.verbs]);
-const NOUN = new Set([...NOUNS, ...DOUBLE, ...CLUES, ...PLAIN.nouns]);
-export const isVerb = (word) => VERB.has(word);
-export const isNoun = (word) => NOUN.has(word);
+const SMALL = new Set([...PLAIN.between, ...PLAIN.before]);
+export const isVerb = (word) => PLAIN.verbs.includes(word);
+export const isNoun = (word) => KNOWN.includes(word) && !isVerb(word) && !SMALL.has(word);
+
+/** The same words in named groups, for those who look one up. */
+export const groups = () => [["Two meanings", DOUBLE],
+  ...DOUBLE.map((word) => [`Clues to ${word}`, cluesOf(word)]),
+  ["Nouns", PLAIN.nouns], ["Verbs", PLAIN.verbs], ["Small words", [...SMALL]]];
+
+/** The words of a text. */
+export const wordsOf = (text) => text.toLowerCase().replaceAll(".", " ").split(/\s+/).filter(Boolean);
 
 /** Where the one who acts, the act, and the one it is done to stand; null where that is not said. */
 export function rolesIn(sentence) {
-  const verbs = sentence.flatMap((word, i) => (isVerb(word) ? [i] : []));
-  const nouns = sentence.flatMap((word, i) => (isNoun(word) ? [i] : []));
-  const [verb] = verbs;
-  const whom = nouns.find((i) => i > verb);
-  if (verbs.length !== 1 || whom === undefined) return null;
-  const [who, ...others] = nouns.filter((i) => i < verb);
-  return who === undefined || others.length ? null : [who, verb, whom];
+  const placesOf = (is) => sentence.flatMap((word, i) => (is(word) ? [i] : []));
+  const [verbs, nouns] = [placesOf(isVerb), placesOf(isNoun)];
+  const [before, after] = [nouns.filter((i) => i < verbs[0]), nouns.filter((i) => i > verbs[0])];
+  if (verbs.length !== 1 || before.length !== 1 || !after.length) return null;
+  return [before[0], verbs[0], after[0]];
 }
 
-/** The same sentence with who and whom exchanged, or null. */
-export function swapped(sentence) {
+/** The same sentence with who and whom exchanged; null where it has none. */
+export function exchanged(sentence) {
   const [who, , whom] = rolesIn(sentence) ?? [];
-  return who === undefined ? null : sentence.map((word, i) =>
-    sentence[{ [who]: whom, [whom]: who }[i] ?? i]);
+  if (who === undefined) return null;
+  return sentence.map((word, i) => (i === who ? sentence[whom] : i === whom ? sentence[who] : word));
 }
 
-/** Without what speaks for a meaning of one of its words. */
-export const withoutClues = (sentence) => {
-  const own = new Set(sentence.filter((word) => SENSES.has(word)).flatMap(cluesOf));
-  return sentence.filter((word) => !own.has(word));
-};
-
-/** The words that a reader may add in a task, in named groups; there is none for other tasks. */
-export function offered(task) {
-  if (task === "order") return [["Nouns", NOUNS], ["Verbs", VERBS]];
-  if (!task.startsWith("senses")) return [];
-  return [["Of two meanings", DOUBLE],
-    ...DOUBLE.map((word) => [`Clues to ${word}`, cluesOf(word)]),
-    ["Nouns", PLAIN.nouns], ["Verbs", PLAIN.verbs], ["Small words",
-      [...PLAIN.between, ...PLAIN.before]]];
+/** The sentence without what speaks for a meaning of one of its words. */
+export function withoutClues(sentence) {
+  const clues = sentence.filter((word) => SENSES.has(word)).flatMap(cluesOf);
+  return sentence.filter((word) => !clues.includes(word));
 }
