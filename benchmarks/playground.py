@@ -1,14 +1,14 @@
-"""The words of two meanings as readers play with them: in any order, without clues, masked, ordered.
+"""The words of two meanings as readers play with them: shuffled, without clues, masked, ordered.
 
-    python benchmarks/playground.py [--seeds 0 1 2 ...] [--only NAME ...]   (ten minutes of one core)
+    python benchmarks/playground.py [--seeds 0 1 2 ...] [--only NAME ...]    (a quarter of an hour)
 
-The laboratories of chapters 4, 6 and 8 share one task, and each chapter switches one thing on. Each
-run here trains with the WebAssembly kernels in a fresh page of Chromium. Recorded for each setting
-and seed: the accuracy at the end, the numbers that the panel shows, what the model answers to NAMED,
-and, where it translates, what becomes of its answers when a reader plays with a sentence: of each
-word of two meanings with each of its clues, which answers are right with the clue after the word and
-with the clue before it, whether any of three other orders of the same words changes the answer, and
-whether it is ? without a clue. It writes benchmarks/results/playground.json.
+The laboratories of chapters 4, 6 and 8 share one task, and each chapter switches one thing on.
+Each run here trains with the WebAssembly kernels in a fresh page of Chromium. Recorded for each
+setting and seed: the accuracy at the end, the numbers that the panel shows, what the model answers
+to NAMED, and, where it translates, what becomes of its answers when a reader plays with a sentence.
+Of each word of two meanings with each of its clues: which answers are right with the clue after the
+word and with the clue before it, which stay in three other orders of the same words, and which are
+"?" without the clue. It writes benchmarks/results/playground.json.
 """
 
 import sys

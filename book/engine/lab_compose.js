@@ -80,8 +80,8 @@ export function composer(line, { roles, changed, say }) {
     { quiet: true, label: `Add ${word}` });
   const vocabulary = h("details", { class: "lab-vocabulary" },
     h("summary", { text: `Add a word: all ${KNOWN.length} that the model knows` }),
-    h("dl", {}, groups().flatMap(([name, all]) =>
-      [h("dt", { text: name }), h("dd", {}, all.map(added))])));
+    h("dl", {}, groups().flatMap((group) =>
+      [h("dt", { text: group.name }), h("dd", {}, group.words.map(added))])));
 
   return {
     element: h("div", { class: "lab-compose" }, list,

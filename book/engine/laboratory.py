@@ -79,6 +79,7 @@ def _senses(attention: str, **others: Any) -> dict[str, Any]:
 def _ordered(positions: str, wanted: str = "roles", causal: bool = False) -> dict[str, Any]:
     return {"wanted": wanted, "positions": positions, "causal": causal}
 
+
 def _depth(norm: str, n_layers: int, warmup: int = 0, lr: float = 0.01) -> dict[str, Any]:
     return {"norm": norm, "n_layers": n_layers, "warmup": warmup, "lr": lr}
 

@@ -4,8 +4,8 @@
 import * as math from "../widgets/js/math.js";
 import { batchOf, layerNumber, mapsOf, oneStack, unanswered } from "./attended.js";
 import {
-  digitNumbers, digits, isHeldOut, likeliest, listed, numbered, pack, range, share, sourcesOf,
-  taughtOf, tokensOf, wordsIn, written,
+  digitNumbers, digits, isHeldOut, likeliest, listed, numbered, range, share, sourcesOf, taughtOf,
+  tokensOf, wordsIn, written,
 } from "./batches.js";
 import { copying } from "./copying.js";
 import { ONES, TENS, inWords } from "./number_words.js";

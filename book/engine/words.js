@@ -28,10 +28,11 @@ const SMALL = new Set([...PLAIN.between, ...PLAIN.before]);
 export const isVerb = (word) => PLAIN.verbs.includes(word);
 export const isNoun = (word) => KNOWN.includes(word) && !isVerb(word) && !SMALL.has(word);
 
-/** The same words in named groups, for those who look one up. */
-export const groups = () => [["Two meanings", DOUBLE],
-  ...DOUBLE.map((word) => [`Clues to ${word}`, cluesOf(word)]),
-  ["Nouns", PLAIN.nouns], ["Verbs", PLAIN.verbs], ["Small words", [...SMALL]]];
+/** The same words in groups, for those who look one up. */
+export const groups = () => [{ name: "Two meanings", words: DOUBLE },
+  ...DOUBLE.map((word) => ({ name: `Clues to ${word}`, words: cluesOf(word) })),
+  { name: "Nouns", words: PLAIN.nouns }, { name: "Verbs", words: PLAIN.verbs },
+  { name: "Small words", words: [...SMALL] }];
 
 /** The words of a text. */
 export const wordsOf = (text) => text.toLowerCase().replaceAll(".", " ").split(/\s+/).filter(Boolean);

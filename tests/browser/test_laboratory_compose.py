@@ -51,8 +51,15 @@ def test_a_sentence_is_composed_before_anything_is_trained(stage):
     add(page, "river")
     add(page, "bank")
     assert chips(page) == ["bat", "bites", "in", "river", "bank"] == sentence(page).split()
-    expect(page.locator(".bw > [role=status]")).to_have_text("bank is added: bat bites in river bank.")
-    for before in ("bat bites in river", "bat bites in", "bat bites in cave", "bat bites man in cave"):
+    expect(page.locator(".bw > [role=status]")).to_have_text(
+        "bank is added: bat bites in river bank."
+    )
+    for before in (
+        "bat bites in river",
+        "bat bites in",
+        "bat bites in cave",
+        "bat bites man in cave",
+    ):
         press(page, "Undo")
         assert sentence(page) == before
     expect(page.get_by_role("button", name="Undo")).to_have_attribute("aria-disabled", "true")
