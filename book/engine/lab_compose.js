@@ -53,8 +53,8 @@ export function composer(line, { roles, changed, say }) {
       }
       return null;
     }),
-    roles && tool("Exchange who and whom", "Exchanged", exchanged),
-    tool("Take the clues away", "Without clues", (sentence) =>
+    roles && tool("Swap who and whom", "Swapped", exchanged),
+    tool("Without clues", "Without clues", (sentence) =>
       unlike(withoutClues(sentence), sentence)),
   ].filter(Boolean);
   const undo = button("Undo", () => {
@@ -79,7 +79,7 @@ export function composer(line, { roles, changed, say }) {
   const added = (word) => button(word, () => write([...words(), word], `${word} is added`),
     { quiet: true, label: `Add ${word}` });
   const vocabulary = h("details", { class: "lab-vocabulary" },
-    h("summary", { text: `Add a word: all ${KNOWN.length} that the model knows` }),
+    h("summary", { text: `Add one of ${KNOWN.length} words` }),
     h("dl", {}, groups().flatMap((group) =>
       [h("dt", { text: group.name }), h("dd", {}, group.words.map(added))])));
 

@@ -42,9 +42,9 @@ def test_a_sentence_is_composed_before_anything_is_trained(stage):
     assert chips(page) == ["bat", "bites", "man", "in", "cave"]
     take(page, "man")
     assert sentence(page) == "bat bites in cave"
-    press(page, "Take the clues away")
+    press(page, "Without clues")
     assert sentence(page) == "bat bites in"
-    clues = page.get_by_role("button", name="Take the clues away")
+    clues = page.get_by_role("button", name="Without clues")
     expect(clues).to_have_attribute("aria-disabled", "true")
     clues.dispatch_event("click")
     assert sentence(page) == "bat bites in"
@@ -157,7 +157,7 @@ def test_by_touch_on_a_phone(phone):
 @pytest.mark.parametrize("task", COMPOSED)
 def test_who_and_whom_are_exchanged_only_where_they_are_asked_for(stage, task):
     page = stage.show(Laboratory(task))
-    exchange = page.get_by_role("button", name="Exchange who and whom")
+    exchange = page.get_by_role("button", name="Swap who and whom")
     expect(exchange).to_have_count(int(task == "senses_ordered"))
     if exchange.count():
         exchange.click()
