@@ -40,6 +40,7 @@ SIZES: tuple[Mapping[str, Any], ...] = (
     {"d_model": 16},
     {"d_model": 64},
 )
+RATES: tuple[Mapping[str, Any], ...] = tuple({"lr": lr} for lr in (0.001, 0.002, 0.01, 0.02))
 BY_TASK: dict[str, tuple[Mapping[str, Any], ...]] = {
     "senses": (
         *SIZES,
@@ -47,9 +48,11 @@ BY_TASK: dict[str, tuple[Mapping[str, Any], ...]] = {
         {"attention": "equal"},
         {"n_heads": 1, "unsure": False},
     ),
-    "senses_masked": tuple({"causal": on} | size for on, size in product((False, True), SIZES)),
+    "senses_masked": tuple(
+        {"causal": on} | other for on, other in product((False, True), (*SIZES, *RATES))
+    ),
     "senses_ordered": (
-        *({"positions": one} | size for one, size in product(SCHEMES, SIZES)),
+        *({"positions": one} | other for one, other in product(SCHEMES, (*SIZES, *RATES))),
         *({"positions": one, "causal": True} for one in SCHEMES),
         *({"positions": one, "wanted": "meanings"} for one in SCHEMES),
     ),
