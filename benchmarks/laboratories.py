@@ -100,8 +100,8 @@ SETTINGS = (
         {"n_heads": 1, "unsure": False},
         {ACCURACY: (0.85, 1)},
     ),
-    Setting("senses_masked", "without the mask", {}, {ACCURACY: (0.98, 1)}),
-    Setting("senses_masked", "with the causal mask", {"causal": True}, {ACCURACY: (0.55, 0.7)}),
+    Setting("senses_masked", "meanings, no mask", {}, {ACCURACY: (0.98, 1)}),
+    Setting("senses_masked", "meanings, causal mask", {"causal": True}, {ACCURACY: (0.55, 0.7)}),
     Setting(
         "senses_ordered",
         "meanings, no positions",

@@ -463,5 +463,5 @@ def _about(task: Task) -> dict[str, Any]:
         "measure": task.measure,
         "advised": task.advised,
         "asks": list(task.asks),
-        "composed": task.composed,
+        **({"composed": True} if task.composed else {}),
     }
