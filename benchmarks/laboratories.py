@@ -33,6 +33,9 @@ LAST = 20  # steps whose mean loss counts
 START: dict[str, dict[str, Any]] = {
     "senses": {"attention": "chosen", "unsure": True, "filled": False, "updates": 300}
     | {"n_heads": 2, "d_model": 32, "lr": 5e-3},
+    "senses_masked": {"causal": False, "n_heads": 4, "d_model": 32, "lr": 5e-3},
+    "senses_ordered": {"wanted": "roles", "positions": "none", "causal": False}
+    | {"n_heads": 2, "d_model": 32, "lr": 5e-3},
     "order": {"positions": "none", "causal": False, "n_layers": 2, "n_heads": 4, "d_model": 32}
     | {"lr": 3e-3},
     "neighbours": {"n_heads": 4, "d_model": 32, "d_k": 8, "lr": 1e-2},
@@ -96,6 +99,28 @@ SETTINGS = (
         "one head, always a clue",
         {"n_heads": 1, "unsure": False},
         {ACCURACY: (0.85, 1)},
+    ),
+    Setting("senses_masked", "meanings, no mask", {}, {ACCURACY: (0.98, 1)}),
+    Setting("senses_masked", "meanings, causal mask", {"causal": True}, {ACCURACY: (0.55, 0.7)}),
+    Setting(
+        "senses_ordered",
+        "meanings, no positions",
+        {"wanted": "meanings"},
+        {ACCURACY: (0.95, 1)},
+    ),
+    Setting("senses_ordered", "roles, no positions", {}, {ACCURACY: (0.66, 0.67)}),
+    Setting(
+        "senses_ordered",
+        "roles, sinusoidal",
+        {"positions": "sinusoidal"},
+        {ACCURACY: (0.99, 1)},
+    ),
+    Setting("senses_ordered", "roles, ALiBi", {"positions": "alibi"}, {ACCURACY: (0.65, 0.68)}),
+    Setting(
+        "senses_ordered",
+        "roles, no positions, causal mask",
+        {"causal": True},
+        {ACCURACY: (0.99, 1)},
     ),
     Setting("order", "without positions", {}, {ACCURACY: (0.6, 0.68)}),
     Setting("order", "with positions", {"positions": "learned"}, {ACCURACY: (0.999, 1)}),

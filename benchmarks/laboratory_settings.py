@@ -33,6 +33,8 @@ FIRST = 100  # steps after which the model is asked for the first time
 NAMED = {"numbers": ["4217", "4271", "12345"]}
 LEARNT = {  # the accuracy from which on a run has learnt its task
     "senses": 0.95,
+    "senses_masked": 0.95,
+    "senses_ordered": 0.95,
     "order": 0.99,
     "neighbours": 0.95,
     "future": 0.8,
@@ -42,6 +44,8 @@ LEARNT = {  # the accuracy from which on a run has learnt its task
 }
 RATES: dict[str, tuple[Mapping[str, Any], Sequence[float]]] = {
     "senses": ({}, (0.005, 0.01, 0.02)),
+    "senses_masked": ({}, (0.005, 0.01, 0.02)),
+    "senses_ordered": ({"positions": "sinusoidal"}, (0.005, 0.01, 0.02)),
     "order": ({"positions": "learned"}, (0.01, 0.03, 0.1)),
     "neighbours": ({"n_heads": 4}, (0.01, 0.03, 0.1)),
     "future": ({}, (0.01, 0.03)),

@@ -354,6 +354,22 @@ def senses_seeds(record: dict[str, Any]) -> str:
 
 
 @from_record
+def playground(record: dict[str, Any]) -> str:
+    played = (
+        "clue before the word",
+        "clue after the word",
+        "? without a clue",
+        "the same in another order",
+    )
+    rows = []
+    for name, row in record["settings"].items():
+        of_seeds = {what: [run["play"].get(what) for run in row["runs"]] for what in played}
+        shown = [span(shares) if None not in shares else "" for shares in of_seeds.values()]
+        rows.append([name, span([run["accuracy"] for run in row["runs"]]), *shown])
+    return table(f"setting | right | {' | '.join(played)}", rows)
+
+
+@from_record
 def laboratory_seeds(record: dict[str, Any]) -> str:
     rows = []
     for row in record["settings"]:

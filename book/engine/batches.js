@@ -5,6 +5,10 @@ export const range = (n, entry = (i) => i) => Array.from({ length: n }, (_, i) =
 export const numbered = (words) => new Map(words.map((word, i) => [word, i]));
 export const share = (list) => list.reduce((n, holds) => n + Boolean(holds), 0) / list.length;
 
+export const wordsIn = (text) =>
+  text.toLowerCase().replaceAll(".", " . ").split(/\s+/).filter(Boolean);
+export const listed = (words) => `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`;
+
 /** Whether a text belongs to the one in `oneIn` that no model is trained on. */
 export const isHeldOut = (text, oneIn) => (hashOf(text) >>> 8) % oneIn === 0; // by its high bits
 

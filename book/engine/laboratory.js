@@ -1,6 +1,7 @@
 import * as controls from "../widgets/js/controls.js";
 import * as demand from "../widgets/js/demand.js";
 import * as ui from "../widgets/js/ui.js";
+import * as labCompose from "./lab_compose.js";
 import * as labPanel from "./lab_panel.js";
 import * as labResults from "./lab_results.js";
 import * as labRuns from "./lab_runs.js";
@@ -356,9 +357,9 @@ function build(w) {
 
   // The reader's own input: it is answered now, and after every hundred steps
   const note = h("p", { class: "bw-note", id: ui.freshId(), text: about.asks[1] });
-  const line = h("input", { type: "text", class: "bw-input", id: ui.freshId(), maxlength: 80,
+  const line = h("input", { type: "text", class: "bw-input", id: ui.freshId(), maxlength: 160,
     autocomplete: "off", autocapitalize: "none", spellcheck: "false", enterkeyhint: "go",
-    "aria-describedby": note.id, value: about.asks[2] ?? "",
+    "aria-describedby": note.id, value: about.asks[2] ?? "", input: () => composer?.update(null),
     keydown(event) { if (event.key === "Enter" && !event.isComposing) ask(); } });
   const answers = h("ol", { class: "lab-answers", "aria-label": "Answers, the latest first" });
 
@@ -386,9 +387,11 @@ function build(w) {
       model: probe.model, text: question });
   }
 
+  const composer = about.composed ? labCompose.composer(line, { roles: names.includes("wanted"),
+    changed: ask, say: (text) => w.say(text) }) : null;
   const own = about.asks.length ? h("div", { class: "lab-own" },
     h("label", { class: "bw-label", for: line.id, text: about.asks[0] }),
-    h("div", { class: "lab-line" }, line, button("Ask", ask)), note) : null;
+    h("div", { class: "lab-line" }, line, button("Ask", ask)), note, composer?.element) : null;
 
   // With a kernel: the same run by torch
   const torchButton = button("Run it with torch", () => {
@@ -486,6 +489,7 @@ function build(w) {
     stage.classList.toggle("lab-empty", shown === null);
     if (own) drawNote();
     if (shown) drawShown();
+    else composer?.update(null);
     take.update();
     [drawn, cost] = [performance.now(), performance.now() - from];
   }
@@ -575,6 +579,7 @@ function build(w) {
     const all = shown.answers.filter(({ text, step }) => text === question && step <= end)
       .slice(-ANSWERS).reverse();
     answers.hidden = all.length === 0;
+    composer?.update(all[0]?.each ? all[0] : null);
     answers.replaceChildren(...all.map(({ step, output, lines, right }) =>
       h("li", {}, h("span", { class: "lab-after",
         text: `${labRuns.nameOf(shown).replace("R", "r")}, step ${step}` }),
@@ -620,6 +625,7 @@ function build(w) {
   w.onReset(() => {
     forget();
     line.value = about.asks[2] ?? "";
+    composer?.reset();
     recall();
   });
   recall();

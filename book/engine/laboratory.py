@@ -1,4 +1,4 @@
-"""Seven small Transformers to train in the page: tasks, settings, and the same steps by torch.
+"""Nine small Transformers to train in the page: tasks, settings, and the same steps by torch.
 
 What a setting may be stands here once: the page gets it as data. The page trains in a worker, with
 the engine in `engine/`, which it loads when a reader first presses Train.
@@ -41,7 +41,8 @@ class Task(NamedTuple):
     measure says what the accuracy counts. advised is the highest rate on offer with which all seeds
     from 0 to 9 learn the task, where the other settings suit it: it was measured by
     `benchmarks/laboratory_settings.py`. asks is the label, the hint and an example for a line of
-    the reader's own, or empty.
+    the reader's own, or empty; where it is composed, its words are buttons that take them away,
+    and the vocabulary stands below them.
     """
 
     title: str
@@ -52,6 +53,7 @@ class Task(NamedTuple):
     measure: str
     advised: float
     asks: tuple[str, ...] = ()
+    composed: bool = False
 
 
 HEADS = Setting("Heads", (1, 2, 4))
@@ -59,10 +61,23 @@ WIDTH = Setting("d_model", (16, 32, 64))
 LAYERS = Setting("Layers", (1, 2, 3))
 RATE = Setting("Learning rate", (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0))
 COMMON = {"n_heads": HEADS, "d_model": WIDTH, "lr": RATE}
+SCHEMES = Setting(
+    "Positions", ("none", "learned", "sinusoidal", "rotary", "alibi"), {"alibi": "ALiBi"}
+)
+SENSES = {  # of every laboratory with the words of two meanings
+    "n_heads": HEADS,
+    "d_model": WIDTH,
+    "lr": Setting("Learning rate", (0.001, 0.002, 0.005, 0.01, 0.02)),
+}
+READS = ("Your own sentence", "Write it, or change it below: press a word to take it away")
 
 
 def _senses(attention: str, **others: Any) -> dict[str, Any]:
     return {"attention": attention, "unsure": True, "filled": False, "updates": 300, **others}
+
+
+def _ordered(positions: str, wanted: str = "roles", causal: bool = False) -> dict[str, Any]:
+    return {"wanted": wanted, "positions": positions, "causal": causal}
 
 
 def _depth(norm: str, n_layers: int, warmup: int = 0, lr: float = 0.01) -> dict[str, Any]:
@@ -96,9 +111,7 @@ TASKS: dict[str, Task] = {
                 {False: "3 to 17 words", True: "filled up to 32 words"},
             ),
             "updates": Setting("Training steps", (300, 1200)),
-            "n_heads": Setting("Heads", (1, 2, 4)),
-            "d_model": WIDTH,
-            "lr": Setting("Learning rate", (0.001, 0.002, 0.005, 0.01, 0.02)),
+            **SENSES,
         },
         {"attention": "chosen", "unsure": True, "filled": False, "updates": 300}
         | {"n_heads": 2, "d_model": 32, "lr": 0.005},
@@ -112,12 +125,52 @@ TASKS: dict[str, Task] = {
         ),
         "Ambiguous words translated correctly",
         0.02,
+        (*READS, "bat bites man in cave"),
+        composed=True,
+    ),
+    "senses_masked": Task(
+        "What does bank mean, read from left to right?",
+        "The same layer of self-attention translates the same words of two meanings. The causal "
+        "mask is the only switch: with it, a word sees itself and the words before it.",
+        {"causal": Setting("Causal mask", (False, True)), **SENSES},
+        {"causal": False, "n_heads": 4, "d_model": 32, "lr": 0.005},
         (
-            "Your own sentence",
-            "Some of bank, bat, spring, match, nail and seal, with a clue such as river, money, "
-            "cave, ball, candle, wax, and small words such as the, old, man, dog, bites, in, near",
-            "bat bites man in cave",
+            ("Without the mask", {"causal": False}),
+            ("With the causal mask", {"causal": True}),
         ),
+        "Ambiguous words translated correctly",
+        0.02,
+        (*READS, "bat bites man in cave"),
+        composed=True,
+    ),
+    "senses_ordered": Task(
+        "Who bites whom, in the same sentences?",
+        "The same layer reads the same sentences, and has to name the one who acts (who), the act, "
+        "and the one it is done to (whom), or, as in chapter 4, what a word means. It is tested "
+        "on sentences that it was not trained on, each with who and whom exchanged too.",
+        {
+            "wanted": Setting(
+                "The model names",
+                ("meanings", "roles"),
+                {"meanings": "what a word means", "roles": "who does what to whom"},
+            ),
+            "positions": SCHEMES,
+            "causal": Setting("Causal mask", (False, True)),
+            **SENSES,
+        },
+        {"wanted": "roles", "positions": "none", "causal": False}
+        | {"n_heads": 2, "d_model": 32, "lr": 0.005},
+        (
+            ("Meanings, no positions", _ordered("none", wanted="meanings")),
+            ("Roles, no positions", _ordered("none")),
+            ("Roles, sinusoidal", _ordered("sinusoidal")),
+            ("Roles, ALiBi", _ordered("alibi")),
+            ("Roles, no positions, causal mask", _ordered("none", causal=True)),
+        ),
+        "Words named correctly",
+        0.02,
+        (*READS, "bat bites man in cave"),
+        composed=True,
     ),
     "order": Task(
         "Does the model know the order of the words?",
@@ -216,11 +269,7 @@ TASKS: dict[str, Task] = {
         "A language model learns to predict the next letter in windows of 32 letters. Then it "
         "reads windows of 128: how good is it at positions that it has never seen?",
         {
-            "positions": Setting(
-                "Positions",
-                ("none", "learned", "sinusoidal", "rotary", "alibi"),
-                {"alibi": "ALiBi"},
-            ),
+            "positions": SCHEMES,
             "n_layers": Setting("Layers", (1, 2)),
             **COMMON,
         },
@@ -305,6 +354,7 @@ class Laboratory(TrainsInPage):
     unsure = Bool()
     filled = Bool()
     updates = domain.OneOf(_options("updates"))
+    wanted = domain.OneOf(_options("wanted"))
     positions = domain.OneOf(_options("positions"))
     norm = domain.OneOf(_options("norm"))
     causal = Bool()
@@ -413,4 +463,5 @@ def _about(task: Task) -> dict[str, Any]:
         "measure": task.measure,
         "advised": task.advised,
         "asks": list(task.asks),
+        **({"composed": True} if task.composed else {}),
     }

@@ -2,41 +2,15 @@
 // A task draws each batch from a generator that it is given, and from nothing else: so a batch can
 // be made again, in any order. What the model is tested on is drawn when the task is made.
 import * as math from "../widgets/js/math.js";
+import { batchOf, layerNumber, mapsOf, oneStack, unanswered } from "./attended.js";
 import {
-  digitNumbers, digits, isHeldOut, likeliest, numbered, pack, range, share, sourcesOf, taughtOf,
-  tokensOf, written,
+  digitNumbers, digits, isHeldOut, likeliest, listed, numbered, range, share, sourcesOf, taughtOf,
+  tokensOf, wordsIn, written,
 } from "./batches.js";
 import { copying } from "./copying.js";
 import { ONES, TENS, inWords } from "./number_words.js";
 import { makeRandom } from "./random.js";
-
-/** A batch of pairs {input, answer}. */
-const batchOf = (pairs) => ({
-  tokens: pack(pairs.map(({ input }) => input)), rows: pairs.length, time: pairs[0].input.length,
-  targets: pack(pairs.map(({ answer }) => answer)),
-});
-
-/** A text whose answer is not known, or not asked for. */
-const unanswered = (input, outputs = 1) => ({ input, answer: range(input.length * outputs, () => -1) });
-
-const layerNumber = (name) => Number(/\d+/.exec(name)[0]) + 1;
-
-/** The maps of one text; token: what the reader sees of a number. */
-function mapsOf(read, input, token, batch = batchOf([unanswered(input)])) {
-  const labels = input.map(token);
-  return read(batch, { maps: true }).maps.map((map) => ({
-    ...map, rows: labels, columns: labels,
-    name: map.name === "attention" ? map.name : `layer ${layerNumber(map.name)}`,
-  }));
-}
-
-const oneStack = (more) => ({
-  kind: "one_stack", causal: false, norm: "pre", positions: "none", activation: "relu", tied: false,
-  d_ff: 2 * more.d_model, ...more,
-});
-
-const wordsIn = (text) => text.toLowerCase().replaceAll(".", " . ").split(/\s+/).filter(Boolean);
-const listed = (words) => `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`;
+import { senses } from "./senses.js";
 
 // --- tasks in which each position gets its answers -------------------------------------------
 
@@ -440,162 +414,6 @@ function longer({ positions, n_layers, n_heads, d_model, lr }, random) {
   return { design, options, tokens: [CHARACTERS], batch, probe, maps, ask: null };
 }
 
-// --- words of two meanings -------------------------------------------------------------------
-
-// A word: its two translations, and what speaks for each.
-const SENSES = new Map(Object.entries({
-  bank: [["Ufer", "river boat water"], ["Bank", "money loan cash"]],
-  bat: [["Fledermaus", "cave wings night"], ["Schläger", "ball helmet pitch"]],
-  spring: [["Frühling", "flowers april winter"], ["Feder", "steel mattress clock"]],
-  match: [["Streichholz", "fire candle smoke"], ["Spiel", "goal referee stadium"]],
-  nail: [["Fingernagel", "finger polish hand"], ["Nagel", "hammer wood wall"]],
-  seal: [["Robbe", "sea fish ice"], ["Siegel", "letter wax king"]],
-}).map(([word, both]) =>
-  [word, both.map(([german, clues]) => ({ german, clues: clues.split(" ") }))]));
-const PLAIN = {
-  nouns: ["man", "woman", "dog", "child", "friend", "house"],
-  verbs: ["bites", "hits", "saw", "likes", "needs"],
-  between: ["in", "on", "at", "by", "near", "with", "and"],
-  before: ["the", "a", "my", "this", "old", "small", "red"],
-};
-const [UNSURE, MOST_WORDS, LONG] = ["?", 20, 32];
-
-// senses: which meaning a word has here.
-function senses({ attention, unsure, filled, updates, n_heads, d_model, lr }, random) {
-  const double = [...SENSES.keys()];
-  const cluesOf = (word) => SENSES.get(word).flatMap(({ clues }) => clues);
-  const known = [...double, ...double.flatMap(cluesOf), ...Object.values(PLAIN).flat()];
-  const german = [UNSURE, ...[...SENSES.values()].flat().map((sense) => sense.german)];
-  const words = [...known, ...german];
-  const number = numbered(words);
-  const knownNumbers = numbered(known);
-  const design = { ...oneStack({ d_model, n_heads, n_layers: 1, source_vocab: words.length }),
-    equal_weights: attention === "equal" };
-
-  /** A translation for each word: null for one of one meaning, or where the clues do not say. */
-  const solve = (sentence) => sentence.map((word) => {
-    const found = (SENSES.get(word) ?? []).filter(({ clues }) =>
-      clues.some((clue) => sentence.includes(clue)));
-    if (found.length === 1) return found[0].german;
-    return SENSES.has(word) && !found.length && unsure ? UNSURE : null;
-  });
-
-  /** One or two words of two meanings, with a clue or without, among others, in any order. */
-  function sentenceFrom(from) {
-    const chance = (often) => from.uniform() < often;
-    const any = (list) => list[from.integer(list.length)];
-    const [one, other, absent] = from.sample(double, 3);
-    const nouns = (chance(1 / 2) ? [one, other] : [one]).flatMap((word) =>
-      (unsure && chance(1 / 3) ? [word] : [word, any(cluesOf(word))]));
-    if (chance(1 / 4)) nouns.push(any(cluesOf(absent)));
-    if (nouns.length === 1 || chance(1 / 2)) nouns.push(any(PLAIN.nouns));
-    return from.shuffle(nouns).flatMap((noun, i) => [
-      ...(i ? [any(i === 1 ? PLAIN.verbs : PLAIN.between)] : []),
-      ...(chance(1 / 2) ? [any(PLAIN.before)] : []), noun,
-    ]);
-  }
-
-  function draw(from, testing) {
-    for (;;) {
-      const sentence = sentenceFrom(from);
-      if (isHeldOut(sentence.join(" "), 10) === testing) return sentence;
-    }
-  }
-
-  const fillers = [...PLAIN.nouns, ...PLAIN.between, ...PLAIN.before];
-
-  /** A sentence with small words among its own, `LONG` words in all. */
-  const fill = (sentence, from) => from.shuffle([...sentence,
-    ...range(LONG - sentence.length, () => fillers[from.integer(fillers.length)])]);
-
-  /** A row for each sentence; without attention to others, a row for each word. */
-  function batchFor(sentences) {
-    const alone = attention === "itself";
-    const rowsOf = (lists) => (alone ? lists.flat().map((one) => [one]) : lists);
-    const inputs = rowsOf(sentences.map((sentence) => sentence.map((word) => number.get(word))));
-    const answers = rowsOf(sentences.map((sentence) => solve(sentence).map((answer) =>
-      number.get(answer) ?? -1)));
-    return { tokens: pack(inputs, 0), targets: pack(answers, -1), rows: inputs.length,
-      lengths: Int32Array.from(inputs, ({ length }) => length),
-      time: Math.max(...inputs.map(({ length }) => length)) };
-  }
-
-  /** Of each sentence its words of two meanings: the word, the model's answer, and the right one. */
-  function answersTo(read, sentences) {
-    const batch = batchFor(sentences);
-    const got = likeliest(read(batch).logits, words.length);
-    let passed = 0;
-    return sentences.map((sentence, row) => {
-      const first = attention === "itself" ? passed : row * batch.time;
-      passed += sentence.length;
-      const right = solve(sentence);
-      return sentence.map((word, i) => ({ word, got: words[got[first + i]], wanted: right[i] }))
-        .filter(({ word }) => SENSES.has(word));
-    });
-  }
-
-  const tested = range(200, () => draw(random, true));
-  const long = tested.slice(0, 50).map((sentence) => fill(sentence, random));
-
-  const isRight = ({ got, wanted }) => got === wanted;
-  const said = (key) => (answer) => `${answer.word}: ${answer[key]}`;
-
-  function probe(read) {
-    const answers = answersTo(read, tested);
-    const [doubtful, clear] = [true, false].map((unclear) =>
-      answers.flat().filter(({ wanted }) => (wanted === UNSURE) === unclear));
-    const rightOf = (list) => share(list.flat().map(isRight));
-    return {
-      accuracy: rightOf(answers),
-      examples: tested.slice(0, 6).map((input, row) => ({ input,
-        wanted: answers[row].map(said("wanted")), got: answers[row].map(said("got")),
-        right: answers[row].map(isRight) })),
-      numbers: { "words with a clue right": rightOf(clear),
-        ...(unsure && { "words without a clue right": rightOf(doubtful) }),
-        [`right among ${LONG} words`]: rightOf(answersTo(read, long)) },
-    };
-  }
-
-  function parse(text) {
-    const sentence = wordsIn(text).filter((word) => word !== ".");
-    const { error } = tokensOf(sentence, knownNumbers, `these words: ${listed(known)}`);
-    if (error) return { error };
-    if (sentence.length > MOST_WORDS) {
-      return { error: `It reads at most ${MOST_WORDS} words; these are ${sentence.length}.` };
-    }
-    if (sentence.some((word) => SENSES.has(word))) return { sentence };
-    return { error: `There is nothing to decide here. Use one of ${listed(double)}, too.` };
-  }
-
-  function ask(read, text) {
-    const { sentence, error } = parse(text);
-    if (error) return { error };
-    const [answers] = answersTo(read, [sentence]);
-    const settled = answers.every(({ wanted }) => wanted !== null);
-    return { input: sentence, output: answers.map(said("got")),
-      right: settled ? answers.every(isRight) : null };
-  }
-
-  function maps(read, text) {
-    const { sentence, error } = text === null ? { sentence: tested[0] } : parse(text);
-    if (error) return null;
-    const ids = sentence.map((word) => number.get(word));
-    const n = ids.length;
-    const token = (id) => words[id];
-    const found = mapsOf(read, ids, token, batchFor([sentence]));
-    if (attention !== "itself") return found;
-    return found.map((map) => ({ ...map, queries: n, keys: n, data: Float32Array.from(
-      { length: map.heads * n * n }, (_, i) => Number(Math.floor(i / n) % n === i % n)) }));
-  }
-
-  const batch = (from) => batchFor(range(32, () => {
-    const sentence = draw(from, false);
-    return filled ? fill(sentence, from) : sentence;
-  }));
-  const options = { steps: updates, lr, schedule: "cosine" };
-  return { design, options, words, tokens: [words], batch, probe, maps, ask };
-}
-
 // --- numbers into words ----------------------------------------------------------------------
 
 const SOURCE = ["<pad>", "<eos>", ...digits];
@@ -740,15 +558,18 @@ const sizes = { n_heads: whole(1, 16), d_model: whole(1, 128) };
 const lr = { fits: (value) => Number.isFinite(value) && value > 0, says: "a number above 0" };
 const common = { n_layers: whole(1, 12), ...sizes, lr };
 const switched = oneOf(true, false);
+const schemes = oneOf("none", "learned", "sinusoidal", "rotary", "alibi");
 const TASKS = new Map(Object.entries({
   senses: { make: senses, rules: { attention: oneOf("itself", "equal", "chosen"),
     unsure: switched, filled: switched, updates: whole(1, 10_000), ...sizes, lr } },
+  senses_masked: { make: senses, rules: { causal: switched, ...sizes, lr } },
+  senses_ordered: { make: senses, rules: { wanted: oneOf("meanings", "roles"), positions: schemes,
+    causal: switched, ...sizes, lr } },
   order: { make: order, rules: { positions: oneOf("none", "learned"), causal: switched, ...common } },
   neighbours: { make: neighbours, rules: { ...sizes, d_k: whole(1, 64), lr } },
   future: { make: future, rules: { causal: switched, ...common } },
   depth: { make: depth, rules: { norm: oneOf("pre", "post"), warmup: whole(0, 299), ...common } },
-  longer: { make: longer, rules: {
-    positions: oneOf("none", "learned", "sinusoidal", "rotary", "alibi"), ...common } },
+  longer: { make: longer, rules: { positions: schemes, ...common } },
   numbers: { make: numbers, rules: { longest: whole(2, 6), ...common } },
   copying: { make: copying, rules: { attention: switched, state: oneOf(8, 16, 32),
     longest: whole(2, 16) } },

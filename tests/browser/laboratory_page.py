@@ -12,6 +12,9 @@ from widgets import joiner
 SMALL: dict[str, dict[str, Any]] = {  # each task with settings that train in a moment
     "senses": {"attention": "chosen", "unsure": True, "filled": False, "updates": 300}
     | {"n_heads": 2, "d_model": 14, "lr": 0.005},
+    "senses_masked": {"causal": True, "n_heads": 2, "d_model": 14, "lr": 0.005},
+    "senses_ordered": {"wanted": "roles", "positions": "learned", "causal": False}
+    | {"n_heads": 2, "d_model": 14, "lr": 0.005},
     "order": {"positions": "none", "causal": False, "n_layers": 1, "n_heads": 2, "d_model": 14}
     | {"lr": 0.003},
     "neighbours": {"n_heads": 3, "d_model": 13, "d_k": 5, "lr": 0.01},

@@ -85,6 +85,9 @@ def padded():
         design = {"kind": "one_stack", **sizes, "n_heads": n_heads, "d_model": d_model}
         design |= {"norm": "pre", "positions": "none", "causal": causal}
         yield design | {"equal_weights": equal, "padded": True}
+    for scheme, causal in product(("learned", "sinusoidal", "rotary", "alibi"), (False, True)):
+        design = {"kind": "one_stack", **sizes, "n_heads": 2, "d_model": 12, "norm": "pre"}
+        yield design | {"positions": scheme, "causal": causal, "max_length": 19, "padded": True}
 
 
 PARTS = (

@@ -64,14 +64,17 @@ def test_one_head_looks_at_the_clue_and_where_there_is_none_at_its_own_word(page
     asked = [
         "bat bites man in cave",
         "the man saw a bank near the river",
-        "my friend likes the old bat",
+        "bat bites man in",
+        "bat bites man in ball",
     ]
     found = trained(page, "senses", 3, asked)
-    assert found["answers"] == [["bat: Fledermaus"], ["bank: Ufer"], ["bat: ?"]]
-    cave, river, itself = found["looks"]
+    said = [["bat: Fledermaus"], ["bank: Ufer"], ["bat: ?"], ["bat: Schläger"]]
+    assert found["answers"] == said
+    cave, river, itself, ball = found["looks"]
     assert weight(cave, "bat", "cave") == pytest.approx(0.91, abs=0.005)
     assert weight(river, "bank", "river") == pytest.approx(0.93, abs=0.005)
-    assert weight(itself, "bat", "bat") == pytest.approx(0.90, abs=0.005)
+    assert weight(itself, "bat", "bat") == pytest.approx(0.97, abs=0.005)
+    assert weight(ball, "bat", "ball") > 0.9
     assert found["probe"]["accuracy"] == pytest.approx(0.97, abs=0.005)
 
 

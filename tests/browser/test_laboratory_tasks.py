@@ -57,7 +57,7 @@ def test_a_batch_depends_on_its_generator_alone(page, task):
     else:
         outputs = 2 if task == "neighbours" else 1
         size = first["rows"] * first["time"]
-        lengths = {"lengths": first["rows"]} if task == "senses" else {}
+        lengths = {"lengths": first["rows"]} if task.startswith("senses") else {}
         assert lists == {"tokens": size, "targets": size * outputs} | lengths
 
 
@@ -199,6 +199,130 @@ def test_long_sentences_hold_the_words_of_the_tested_ones(page):
         assert all(words.count(word) >= 1 for word, _ in sentence)
         kept = sorted(filter(lambda pair: pair[1], longer))
         assert kept == sorted(filter(lambda pair: pair[1], sentence))
+
+
+def test_the_masked_model_learns_and_is_tested_as_the_other(page):
+    both = [trained_on(page, "senses_masked", 3, causal=on) for on in (False, True)]
+    assert both[0] == both[1] == trained_on(page, "senses", 3)
+    exams = [exam(page, "senses_masked", causal=on)["asked"] for on in (False, True)]
+    assert exams[0] == exams[1] == exam(page, "senses")["asked"]
+
+
+def test_the_masked_model_is_judged_by_where_the_clue_stands(page):
+    """A reader from left to right who knows every clue: right before the word, never after it."""
+    words = page.run(MAKE + "return work.words;", task="senses", settings=SMALL["senses"])
+    body = f"""{MAKE} const {{ read, seen }} = oracle(work);
+      const blind = (batch) => {{
+        const found = read(batch);
+        const at = (row, i) => work.words[batch.tokens[row * batch.time + i]];
+        for (let row = 0; row < batch.rows; row += 1) {{
+          for (let i = 0; i < batch.lengths[row]; i += 1) {{
+            const place = row * batch.time + i;
+            const before = Array.from({{ length: i }}, (_, k) => at(row, k));
+            const met = (clues[at(row, i)] ?? []).some((clue) => before.includes(clue));
+            if (batch.targets[place] < 0 || met) continue;
+            found.logits[place * work.words.length + unsure] = 2;
+          }}
+        }}
+        return found;
+      }};
+      const found = work.probe(blind);
+      return {{ ...found, asked: seen[0] }};"""
+    every = list(CLUES.values())
+    clues = {word: " ".join(every[i : i + 2]).split() for word, i in DOUBLE.items()}
+    settings = SMALL["senses_masked"]
+    given = {"clues": clues, "unsure": words.index("?")}
+    found = page.run(body, task="senses_masked", settings=settings, **given)
+    assert found["numbers"] == {
+        "right with the clue before the word": 1,
+        "right with the clue after the word": 0,
+        "words without a clue right": 1,
+    }
+    kinds = []
+    for sentence in senses_of(page, found["asked"]):
+        texts = [word for word, _ in sentence]
+        for i, word in enumerate(texts):
+            if word in DOUBLE:
+                at = next((k for k, one in enumerate(texts) if one in clues[word]), None)
+                kinds.append("none" if at is None else "before" if at < i else "after")
+    assert found["accuracy"] == pytest.approx(1 - kinds.count("after") / len(kinds))
+    assert all(kinds.count(kind) / len(kinds) == pytest.approx(1 / 3, abs=0.06)
+               for kind in ("none", "before", "after"))  # fmt: skip
+
+
+VERBS = {"bites", "hits", "saw", "likes", "needs"}
+SMALL_WORDS = {"in", "on", "at", "by", "near", "with", "and", "the", "a", "my", "this", "old"}
+SMALL_WORDS |= {"small", "red"}
+
+
+def roles_of(page: LaboratoryPage, batch: dict) -> list[tuple[tuple[str, ...], list[str | None]]]:
+    """The sentences of a batch on roles, with the role that is asked of each word."""
+    names = page.run(MAKE + "return work.words;", task="senses_ordered",
+                     settings=SMALL["senses_ordered"])  # fmt: skip
+    tokens, targets = (rows(batch[name], batch["rows"]) for name in ("tokens", "targets"))
+    return [
+        (tuple(names[t] for t in ids[:n]), [names[a] if a >= 0 else None for a in answers[:n]])
+        for ids, answers, n in zip(tokens, targets, batch["lengths"], strict=True)
+    ]
+
+
+def test_who_acts_stands_before_the_verb_and_whom_is_the_next_noun(page):
+    for batch in trained_on(page, "senses_ordered", 20):
+        for sentence, roles in roles_of(page, batch):
+            [verb] = [i for i, word in enumerate(sentence) if word in VERBS]
+            nouns = [i for i, word in enumerate(sentence) if word not in VERBS | SMALL_WORDS]
+            [who] = [i for i in nouns if i < verb]
+            whom = min(i for i in nouns if i > verb)
+            wanted = {who: "who", verb: "act", whom: "whom"}
+            assert roles == [wanted.get(i) for i in range(len(sentence))]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "exchanged"),
+    [
+        ("bat bites man", "man bites bat"),
+        ("the old bat bites my man in cave", "the old man bites my bat in cave"),
+        ("bat bites", None),  # nobody is bitten
+        ("bat man bites dog", None),  # who of the two?
+        ("bat bites man saw dog", None),
+        ("man bites man", "man bites man"),
+        ("in the cave", None),
+    ],
+)
+def test_who_and_whom_are_exchanged_where_both_are_said(page, sentence, exchanged):
+    found = page.run("return $words.exchanged(list);", list=sentence.split())
+    assert found == (exchanged and exchanged.split())
+
+
+@pytest.mark.parametrize(
+    ("sentence", "left"),
+    [
+        ("bat bites man in cave", "bat bites man in"),
+        ("bat in cave near river", "bat in near river"),  # no bank is here
+        ("ball cave bat wings", "bat"),
+        ("river money", "river money"),
+        ("bank bat river ball man", "bank bat man"),
+    ],
+)
+def test_only_the_clues_to_a_word_that_is_there_are_taken_away(page, sentence, left):
+    assert page.run("return $words.withoutClues(list);", list=sentence.split()) == left.split()
+
+
+def test_the_vocabulary_is_offered_once_in_groups(page):
+    groups, known = page.run("return [$words.groups(), $words.KNOWN];")
+    assert sorted(word for group in groups for word in group["words"]) == sorted(known)
+    [bank] = [group["words"] for group in groups if group["name"] == "Clues to bank"]
+    assert set(bank) == {*CLUES["Ufer"].split(), *CLUES["Bank"].split()}
+
+
+def test_a_sentence_is_tested_beside_the_one_with_who_and_whom_exchanged(page):
+    tested = [one for one, _ in roles_of(page, exam(page, "senses_ordered")["asked"])]
+    assert len(tested) == 200
+    exchange = "return list.map((one) => $words.exchanged(one));"
+    exchanged = page.run(exchange, list=[list(one) for one in tested[::2]])
+    assert [tuple(one) for one in exchanged] == tested[1::2]
+    seen = {one for b in trained_on(page, "senses_ordered", 200) for one, _ in roles_of(page, b)}
+    assert not seen & set(tested)
 
 
 @pytest.mark.parametrize("task", ["neighbours", "depth"])
@@ -360,7 +484,7 @@ def test_a_wrong_word_makes_a_number_wrong(page):
 @pytest.mark.parametrize(
     ("task", "changes", "says"),
     [
-        ("sorting", {}, "expected a task out of senses, order, neighbours, future"),
+        ("sorting", {}, "expected a task out of senses, senses_masked, senses_ordered, order"),
         ("senses", {"attention": "off"}, "expected attention to be itself or equal or chosen"),
         ("senses", {"updates": 0}, "expected updates to be a whole number from 1 to 10000, got 0"),
         ("senses", {"unsure": 1}, "expected unsure to be true or false, got 1"),
@@ -434,8 +558,11 @@ def test_texts_that_a_task_reads(page):
     assert sure == {
         "input": ["bat", "bites", "man", "in", "cave"],
         "output": ["bat: Fledermaus"],
+        "each": [{"text": "Fledermaus", "right": True}, *[None] * 4],
         "right": True,
     }
+    assert unsure["each"] == [None, None, {"text": "?", "right": True}]
+    assert both["each"][0]["right"] is None
     assert unsure["output"] == ["bat: ?"]
     assert unsure["right"] is True
     assert both["right"] is None
