@@ -61,7 +61,7 @@ export function take(w, { task, models, question, adopt }) {
   const give = ({ name, engine, model, step, settings: { seed, ...settings } }) =>
     attempt("There is no file.", () => {
       const save = ({ step: after, bytes }) => {
-        file = `${task} ${name} step ${after}`.toLowerCase().replace(/[^a-z0-9]+/g, "-") + ENDING;
+        file = `${task} ${name} step ${after}`.toLowerCase().replace(/[^a-z0-9_]+/g, "-") + ENDING;
         const href = URL.createObjectURL(new Blob([bytes]));
         h("a", { href, download: file }).click();
         setTimeout(() => URL.revokeObjectURL(href), LATE);

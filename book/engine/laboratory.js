@@ -108,9 +108,9 @@ function build(w) {
   /** A new entry with a run for each of these settings; one of too many goes. */
   function add(all, more) {
     const entry = labRuns.makeEntry(1 + Math.max(0, ...entries.map(({ number }) => number)), all, more);
-    const visit = entries.filter((one) => !one.key && one !== run?.entry);
-    if (visit.length >= MOST_ENTRIES) entries = entries.filter((one) => one !== visit[0]);
-    entries.push(entry);
+    const visit = entries.filter(({ key }) => !key);
+    const oldest = visit.length === MOST_ENTRIES && visit.find((one) => one !== run?.entry);
+    entries = [...entries.filter((one) => one !== oldest), entry];
     return entry;
   }
 

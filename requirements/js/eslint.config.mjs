@@ -20,6 +20,8 @@ export default [
       "no-new-func": "error",
       "no-restricted-properties": ["error", ...["innerHTML", "outerHTML", "insertAdjacentHTML"].map(
         (property) => ({ property, message: "Text goes in as text: by textContent." }))],
+      "no-restricted-syntax": ["error", { selector: "TemplateElement[value.raw=/\\n/]",
+        message: "A text ends in its line: pages get the scripts without indents." }],
       "no-self-compare": "error",
       "no-template-curly-in-string": "error",
       "no-unmodified-loop-condition": "error",

@@ -306,7 +306,8 @@ def logits_agree(page: LaboratoryPage, model: torch.nn.Module, card: Card) -> No
     )
     with torch.no_grad():
         logits = model(*inputs_of(card.design, found["batch"])).flatten()
-    torch.testing.assert_close(logits, torch.tensor(found["logits"]), rtol=CLOSE, atol=CLOSE)
+    close = CLOSE * max(1.0, float(logits.abs().max()))  # without norms they may be large
+    torch.testing.assert_close(logits, torch.tensor(found["logits"]), rtol=CLOSE, atol=close)
 
 
 FEW = {"n_heads": 1, "d_model": 16}  # settings of a panel with which a step takes a moment
@@ -533,7 +534,7 @@ def test_a_model_without_its_parts_goes_and_comes(stage, page, tmp_path):
         assert card.design["without"] == ([] if title == "the whole model" else ["root", "norms"])
         assert isinstance(model, Transformer)
         logits_agree(page, model, card)
-    assert path.name.startswith("parts-without-the-division-by-d-k-and-the-norms-seed-0-step-")
+    assert path.name.startswith("parts-without-the-division-by-d_k-and-the-norms-seed-0-step-")
     changed(path, tmp_path / "mine.safetensors", step=40)
     said = open_file(shown, tmp_path / "mine.safetensors")
     assert said == f"W{title[1:]}, mine: the model of the file, after step 40."

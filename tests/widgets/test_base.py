@@ -126,7 +126,7 @@ def test_every_module_becomes_a_classic_script(tmp_path):
         assert f"const ${script.stem} = " not in text, "a page has it once"
 
 
-def test_a_page_gets_no_comments():
+def test_a_page_gets_no_comments_and_no_indents():
     script = """// a
 /** b
  *  // c */
@@ -140,11 +140,11 @@ const f = "/* d */"; // e
   ]; // "u"
 """
     kept = """const f = "/* d */";
-  /** @type {g} */ (f);
-  const k = "// l";
-  const m = [
-    "o; // p", 'q; // r', `s; // t`,
-  ]; // "u"
+/** @type {g} */ (f);
+const k = "// l";
+const m = [
+"o; // p", 'q; // r', `s; // t`,
+]; // "u"
 """
     assert widgets.bare(script) == kept
     assert widgets.bare(kept) == kept

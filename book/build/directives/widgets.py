@@ -44,6 +44,10 @@ ENGINE = '"engine.js"'
 # What is for readers of the sources alone: a page is lighter without it
 COMMENT = re.compile(r"^ *(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)\n", re.DOTALL | re.MULTILINE)
 BEHIND = re.compile(r"(?<=[;,{(\[)}\]]) // [^\"'`]*$")  # code; one with a quote in it may be text
+REMARK, INDENT = (
+    re.compile(r"/\*.*?\*/\s*", re.DOTALL),
+    re.compile(r"^\s+", re.MULTILINE),
+)  # of a sheet
 QUOTES = "\"'`"
 DATA = re.compile(
     r'<script type="application/json">(?P<data>.*?)</script>', re.DOTALL
@@ -75,9 +79,12 @@ def widget_script(name: str, folder: Path) -> str:
 
 
 def bare(script: str) -> str:
-    """A script without its comments, but for those that a line alone does not tell from a text."""
+    """A script without indents and comments, but for those that a line does not tell from a text.
+
+    No text goes on in another line, whose indent would be lost: eslint sees to it.
+    """
     lines = COMMENT.sub("", script).split("\n")
-    return "\n".join(map(_without_comment, lines))
+    return "\n".join(_without_comment(line.lstrip()) for line in lines)
 
 
 def _without_comment(line: str) -> str:
@@ -88,7 +95,7 @@ def _without_comment(line: str) -> str:
 def write_widget(name: str, folder: Path, out_dir: Path) -> None:
     """Write the script and the styles of the widget `name` into `out_dir`."""
     (out_dir / f"{name}.js").write_text(widget_script(name, folder), encoding="utf-8")
-    style = joiner.styles(folder / f"{name}.js")
+    style = INDENT.sub("", REMARK.sub("", joiner.styles(folder / f"{name}.js")))
     (out_dir / f"{name}.css").write_text(style, encoding="utf-8")
 
 

@@ -247,7 +247,8 @@ export class Widget {
       this.set(this.initial);
       for (const call of this.resets) call();
     }, { quiet: true });
-    const [copy, field] = copier(short, "Link to this state", () => this.link(), LINK);
+    const [copy, field] = copier(short, "Link to this state", () => this.link(),
+      short === LINK ? undefined : LINK);
     this.add(h("div", { class: "bw-foot" }, reset, this.el.dataset.widget && copy, field,
       more));
   }
