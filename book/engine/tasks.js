@@ -9,6 +9,7 @@ import {
 import { copying } from "./copying.js";
 import { ONES, TENS, inWords } from "./number_words.js";
 import { makeRandom } from "./random.js";
+import { writing } from "./writing.js";
 
 /** A batch of pairs {input, answer}. */
 const batchOf = (pairs) => ({
@@ -749,6 +750,9 @@ const TASKS = new Map(Object.entries({
   numbers: { make: numbers, rules: { longest: whole(2, 6), ...common } },
   copying: { make: copying, rules: { attention: switched, state: oneOf(8, 16, 32),
     longest: whole(2, 16) } },
+  writing: { make: writing, rules: {
+    text: { fits: (value) => typeof value === "string", says: "a text" },
+    dropout: { fits: (rate) => rate >= 0 && rate < 1, says: "a rate from 0 to below 1" } } },
   parts: { make: parts, rules: Object.fromEntries(PARTS.map((part) => [part, switched])) },
 }));
 

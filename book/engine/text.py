@@ -17,6 +17,7 @@ LABORATORIES = (
     "take_out",
     "bottleneck",
     "train_now",
+    "language",
 )  # the widgets whose pages train
 FOLDER = Path(__file__).parent
 WORKER = FOLDER / "worker.js"

@@ -8,8 +8,8 @@ widget library.
 A widget is a pair of files in a chapter's room, `NAME.py` and `NAME.js`. The script imports others,
 which `widgets.joiner` puts before it; styles with the name of a script go with it. One of them
 computes with the model in `book/checkpoints`, which becomes a script too, as does the engine in
-which a laboratory trains, and the record that one shows; no page loads any of them before a reader
-asks.
+which a laboratory trains, the texts of the language model, and the record that one shows; no page
+loads any of them before a reader asks.
 
 The directive `{widget} NAME` shows, on a page without code, the widget that a chapter has stored,
 or that lies beside its script because no chapter has it, as it is there or in another state:
@@ -28,6 +28,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+from engine import texts
 from engine.text import engine_script  # these need Python alone
 from widgets import joiner, packing, records
 
@@ -114,6 +115,9 @@ def emit_assets(out_dir: Path) -> list[str]:
         record = records.pack_file(path)
         (out_dir / "records" / f"{record.id}.js").write_text(record.script(), encoding="utf-8")
     (out_dir / "engine.js").write_text(engine_script(), encoding="utf-8")
+    (out_dir / "texts").mkdir(exist_ok=True)
+    for name in texts.TEXTS:
+        (out_dir / "texts" / f"{name}.js").write_text(texts.text_script(name), encoding="utf-8")
     shutil.copy(JS / "base.css", out_dir)
     return list(found)
 
