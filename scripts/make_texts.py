@@ -3,10 +3,10 @@
     pip install faker==40.54.0
     python scripts/make_texts.py
 
-The book itself needs no Faker, so it is not among what is installed. Nine of its lists of first names
-(licence: MIT) give names.txt: those that are written in the letters A to Z alone. places.txt has the
-countries and languages of Unicode's CLDR in English, through Babel. book/engine/texts/README.md has
-both licences.
+The book itself needs no Faker, so it is not among what is installed. Nine of its lists of first
+names (licence: MIT) give names.txt: those that are written in the letters A to Z alone. places.txt
+has the countries and languages of Unicode's CLDR in English, through Babel. The folder has both
+licences.
 """
 
 import importlib

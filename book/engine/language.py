@@ -28,9 +28,9 @@ LEAD = (
 class Language(TrainsInPage):
     """Train a language model of characters in the page, and let it write.
 
-    Args: text, a name of `TEXTS` or "own" for the reader's; dropout, a rate of `DROPOUTS`; beginning,
-        what it writes on from; temperature; top_k, of `TOP_K`; top_p; seed, a whole number from 0
-        to 9999.
+    Args: text, a name of `TEXTS` or "own" for the reader's; dropout, a rate of `DROPOUTS`;
+        beginning, what it writes on from; temperature; top_k, of `TOP_K`; top_p; seed, a whole
+        number from 0 to 9999.
     Errors: ValueError for a value that the panel does not offer.
     """
 
