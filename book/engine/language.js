@@ -42,7 +42,7 @@ function verdict(probes) {
       + `to ${round(last.held)} since, while the training loss fell: the model overfits. `
       + `It ${beaten ? "beat" : "never beat"} ${against}.`;
   }
-  return `Held-out loss ${round(last.held)}; ${last.held < counted ? "it beats" : "not yet below"} ${
+  return `Held-out loss ${round(last.held)}; ${last.held < counted ? "it beats" : "that is not below"} ${
     against}.`;
 }
 
@@ -114,7 +114,7 @@ function build(w) {
     const one = { id: made, settings: { text, dropout, seed }, state: "loading", step: 0, steps: 1, ms: 0,
       allowed: HALF_MINUTE, probes: [], samples: [], answer: null, refused: "", path: "", engine: null,
       problem: "" };
-    [run, problem, picked, place, sent] = [one, "", 0, 0, wishNow()];
+    [run, problem, picked, place, sent, heldLog] = [one, "", 0, 0, wishNow(), -1];
     w.say("Training begins.");
     update();
     try {
@@ -258,8 +258,10 @@ function build(w) {
     const { pieces, start: first } = run.answer;
     const said = [...one.said];
     const chances = probabilities(one.chances[place], how());
-    const order = chances.map((_, i) => i).sort((a, b) => chances[b] - chances[a]).slice(0, BARS);
     const came = said[first + place] ?? "\n";
+    const all = chances.map((_, i) => i).sort((a, b) => chances[b] - chances[a]);
+    const rank = all.findIndex((i) => pieces[i] === came);
+    const order = rank < BARS ? all.slice(0, BARS) : [...all.slice(0, BARS - 1), all[rank]];
     const before = said.slice(Math.max(0, first + place - 24), first + place).join("");
     after.textContent = before ? `After “${oneLine(before)}”` : "At the beginning";
     next.update(order.map((i) => ({ name: pieceName(pieces[i]), value: chances[i],
@@ -361,7 +363,7 @@ function build(w) {
     status.textContent = statusLine();
     status.classList.toggle("lab-failed", run?.state === "failed");
     bar.style.setProperty("--share", String(run ? run.step / run.steps : 0));
-    results.hidden = !run?.answer;
+    results.hidden &&= !run?.answer; // between two runs the old texts stay
     judged.textContent = run?.probes.length > 1 ? verdict(run.probes) : "";
     refused.textContent = run?.refused ? `✗ ${run.refused}` : "";
     refused.hidden = !run?.refused;
@@ -428,6 +430,8 @@ function build(w) {
     run?.engine?.close();
     clearTimeout(timer);
     [run, timer, problem, heldAnswer, heldLog, sent] = [null, null, "", null, -1, null];
+    results.hidden = true;
+    curve.update([]);
   }
   const announce = labWorker.joinPage(w, { seen: later, forget, others() {
     if (isGoing()) stopNow("Another laboratory of this page has begun a run.");
