@@ -11,7 +11,7 @@ const MOST = 6;
 export function countedLosses(taught, held, classes) {
   const tables = Array.from({ length: MOST }, () => new Map());
   const each = (rows, visit) => rows.forEach((row) => {
-    const text = String.fromCharCode(...row);
+    const text = Array.from(row, (token) => String.fromCharCode(token)).join("");
     for (let i = 1; i < row.length; i += 1) visit(text, i, row[i]);
   });
   each(taught, (text, i, token) => {
