@@ -27,7 +27,7 @@ SAMPLES: dict[str, Callable] = {
 # By module and trait: what fits the sample, and what does not
 TEXTS: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {
     ("train_now", "number"): (["0", "73691", "100"], ["", "007", "123456", "-3", "1.5", "x"]),
-    ("language", "beginning"): (["", "Ma", "<b>", "é" * 30], ["x" * 31]),
+    ("language", "prefix"): (["", "Ma", "<b>", "é" * 30], ["x" * 31]),
 }
 for chapter in chapters():
     SAMPLES |= chapter.SAMPLES

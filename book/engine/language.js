@@ -11,7 +11,7 @@ import { probabilities } from "./sampling.js";
 
 const EVERY = 120; // milliseconds between two drawings, at least
 const HALF_MINUTE = 30_000;
-const [OWN, LONGEST, MOST] = ["own", 30, 120_000]; // characters of a beginning, and of a text
+const [OWN, LONGEST, MOST] = ["own", 30, 120_000]; // characters of a prefix, and of a text
 const [BARS, CELLS] = [8, 20]; // likeliest characters; rows of a map that is a table
 const SAMPLE = 6; // lines of a sample while it learns
 const RISEN = 1.02; // of its least: a held-out loss that has risen
@@ -58,14 +58,14 @@ async function textOf({ model, el }, name) {
 
 function build(w) {
   const texts = w.data("texts");
-  w.state({ beginning: ui.text(LONGEST) });
+  w.state({ prefix: ui.text(LONGEST) });
 
   let run = null; // what trains or has trained
   let [made, timer, drawn, cost, problem] = [0, null, 0, 0, ""];
   let [picked, place] = [0, 0]; // which text, and which of the characters that were drawn
   let [again, sent] = [0, null]; // how often it wrote; the wish that the worker has not answered yet
 
-  const wishNow = () => JSON.stringify({ beginning: w.get("beginning"), seed: again,
+  const wishNow = () => JSON.stringify({ prefix: w.get("prefix"), seed: again,
     temperature: w.get("temperature"), k: w.get("top_k"), p: w.get("top_p") });
   const how = () => ({ temperature: w.get("temperature"), k: w.get("top_k"), p: w.get("top_p") });
   const tell = (type, content = {}) => run?.engine?.worker.postMessage({ type, ...content });
@@ -263,7 +263,7 @@ function build(w) {
     const rank = all.findIndex((i) => pieces[i] === came);
     const order = rank < BARS ? all.slice(0, BARS) : [...all.slice(0, BARS - 1), all[rank]];
     const before = said.slice(Math.max(0, first + place - 24), first + place).join("");
-    after.textContent = before ? `After “${oneLine(before)}”` : "At the beginning";
+    after.textContent = before ? `After “${oneLine(before)}”` : "At the start";
     next.update(order.map((i) => ({ name: pieceName(pieces[i]), value: chances[i],
       note: pieces[i] === came ? "was drawn" : undefined, current: pieces[i] === came })));
   }
@@ -377,8 +377,8 @@ function build(w) {
 
   // --- the frame -----------------------------------------------------------------------------------
 
-  const { element: beginning, input: line } = controls.text(w, "beginning", {
-    label: "Your beginning", parse(given) {
+  const { element: prefix, input: line } = controls.text(w, "prefix", {
+    label: "Begin with", parse(given) {
       if ([...given].length > LONGEST) throw new Error(`expected at most ${LONGEST} characters`);
       return given;
     } });
@@ -386,7 +386,7 @@ function build(w) {
   line.setAttribute("autocapitalize", "off");
   const decimals = (value) => Number(value).toFixed(2);
   const results = h("div", { class: "lm-results", hidden: true },
-    h("div", { class: "lm-turn" }, beginning,
+    h("div", { class: "lm-turn" }, prefix,
       controls.slider(w, "temperature", { label: "Temperature", step: 0.05, format: decimals }).element,
       controls.select(w, "top_k", { label: "Top-k", options: w.domain("top_k").map((k) =>
         [k, k ? String(k) : "all"]) }).element,

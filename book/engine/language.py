@@ -15,13 +15,13 @@ from widgets import domain
 from widgets.base import static_paragraph, static_table
 
 OWN = "own"
-LONGEST = 30  # characters of a beginning
+LONGEST = 30  # characters of a prefix
 DROPOUTS = (0.0, 0.1, 0.3)
 TOP_K = (0, 1, 2, 3, 5, 10, 20)  # 0: all
 TITLE = "Train a language model on your own text"
 LEAD = (
     "A decoder-only Transformer with two layers learns to predict the next character of a text. "
-    "A tenth of the text is kept back to test it. Then it writes from your beginning."
+    "A tenth of the text is kept back to test it. Then it continues what you type."
 )
 
 
@@ -29,7 +29,7 @@ class Language(TrainsInPage):
     """Train a language model of characters in the page, and let it write.
 
     Args: text, a name of `TEXTS` or "own" for the reader's; dropout, a rate of `DROPOUTS`;
-        beginning, what it writes on from; temperature; top_k, of `TOP_K`; top_p; seed, a whole
+        prefix, what it continues; temperature; top_k, of `TOP_K`; top_p; seed, a whole
         number from 0 to 9999.
     Errors: ValueError for a value that the panel does not offer.
     """
@@ -41,7 +41,7 @@ class Language(TrainsInPage):
     texts = domain.Fixed()
     text = Enum((*TEXTS, OWN), "names")
     dropout = Enum(DROPOUTS, 0.1)
-    beginning = Unicode("", help=f"a text of at most {LONGEST} characters")
+    prefix = Unicode("", help=f"a text of at most {LONGEST} characters")
     temperature = Float(1.0, min=0.1, max=2.0)
     top_k = Enum(TOP_K, 0)
     top_p = Float(1.0, min=0.1, max=1.0)
@@ -51,11 +51,11 @@ class Language(TrainsInPage):
         texts = [[name, one.label, one.source] for name, one in TEXTS.items()]
         super().__init__(lead=LEAD, title=TITLE, texts=texts, text=text, **start)
 
-    @traitlets.validate("beginning")
+    @traitlets.validate("prefix")
     def _is_short(self, proposal: Any) -> str:
         if len(proposal.value) > LONGEST:
             domain.refuse(
-                "beginning", f"a text of at most {LONGEST} characters", repr(proposal.value)
+                "prefix", f"a text of at most {LONGEST} characters", repr(proposal.value)
             )
         return proposal.value
 

@@ -12,8 +12,9 @@ export function probabilities(logits, { temperature, k, p }) {
   const order = warm.map((_, i) => i).sort((a, b) => warm[b] - warm[a] || a - b);
   const kept = order.slice(0, k || order.length);
   const among = math.softmax(kept.map((i) => warm[i]));
-  let [sum, most] = [0, 0];
-  while (most < kept.length && (p === 1 || most === 0 || sum < p - SLACK)) {
+  const enough = p === 1 ? Infinity : p - SLACK;
+  let [sum, most] = [among[0], 1];
+  while (most < kept.length && sum < enough) {
     sum += among[most];
     most += 1;
   }

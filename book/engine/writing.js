@@ -7,7 +7,7 @@ import { drawn, probabilities } from "./sampling.js";
 const [WINDOW, LINE, LINES] = [64, 30, 40]; // positions; letters of a list's line; lines of a list
 const [LEAST, MOST] = [400, 120_000]; // characters of a text
 const KINDS = 120; // characters that have a token
-const END = "\n"; // token 0: behind each line of a list and, as a beginning, before it
+const END = "\n"; // token 0: behind each line of a list, and before it
 const [ROWS, WINDOWS] = [32, 8]; // of a batch: lines, or windows of running text
 const [PROBED, TOGETHER] = [300, 64]; // taught rows whose loss is shown; rows that are read at once
 const [LISTED, LONG] = [8, 180]; // lines, or characters, that the model writes
@@ -118,16 +118,16 @@ export function writing({ text, dropout }) {
   const unasked = { tokens: new Int32Array(0), targets: new Int32Array(0) };
   const reading = (rows) => ({ ...unasked, tokens: pack(rows, 0), rows: rows.length, time: rows[0].length });
 
-  /** The reader's wish: { beginning, temperature, k, p, seed }, as text; or { error }. */
+  /** The reader's wish: { prefix, temperature, k, p, seed }, as text; or { error }. */
   function wishOf(asked) {
-    const wish = { beginning: "", temperature: 1, k: 0, p: 1, seed: 0, ...JSON.parse(asked) };
-    const { ids: beginning, error } = tokensOf([...wish.beginning], vocabulary,
+    const wish = { prefix: "", temperature: 1, k: 0, p: 1, seed: 0, ...JSON.parse(asked) };
+    const { ids: prefix, error } = tokensOf([...wish.prefix], vocabulary,
       "the characters of its text");
     if (error) return { error };
-    if (lines && beginning.length > LINE) {
-      return { error: `A beginning may have ${LINE} letters here; this one has ${beginning.length}.` };
+    if (lines && prefix.length > LINE) {
+      return { error: `It continues at most ${LINE} letters here; these are ${prefix.length}.` };
     }
-    return { ...wish, beginning };
+    return { ...wish, prefix };
   }
 
   /** Where what was written, from `start` on, stands in the text over many characters: [[from, to]]. */
@@ -143,19 +143,19 @@ export function writing({ text, dropout }) {
   }
 
   /** Several lines, or one stretch of text, drawn token by token; and the logits behind each token. */
-  function written(read, { beginning, seed, ...how }) {
+  function written(read, { prefix, seed, temperature, k, p }) {
     const random = makeRandom(seed);
-    const rows = range(lines ? LISTED : 1, () => [0, ...beginning]);
+    const rows = range(lines ? LISTED : 1, () => [0, ...prefix]);
     const chances = rows.map(() => []);
     const over = rows.map(() => false);
-    const most = lines ? WINDOW : 1 + beginning.length + LONG;
+    const most = lines ? WINDOW : 1 + prefix.length + LONG;
     while (rows[0].length < most && !over.every(Boolean)) {
       const context = rows.map((row) => row.slice(-WINDOW));
       const { logits } = read(reading(context));
       rows.forEach((row, n) => {
         const end = (n + 1) * context[0].length * pieces.length;
         const own = logits.slice(end - pieces.length, end);
-        const next = over[n] ? 0 : drawn(probabilities(own, how), random.uniform());
+        const next = over[n] ? 0 : drawn(probabilities(own, { temperature, k, p }), random.uniform());
         if (!over[n]) chances[n].push(own);
         over[n] ||= Boolean(lines) && next === 0;
         row.push(next);
@@ -167,7 +167,7 @@ export function writing({ text, dropout }) {
   function ask(read, asked) {
     const wish = wishOf(asked);
     if (wish.error) return wish;
-    const start = wish.beginning.length;
+    const start = wish.prefix.length;
     const texts = written(read, wish).map(({ row, chances }) => {
       const ends = row.indexOf(0, start);
       const said = textOf(lines && ends >= 0 ? row.slice(0, ends) : row);

@@ -63,7 +63,7 @@ def test_first_names_are_learnt_and_written(stage):
     expect(samples.first).to_contain_text("step 3000")
     expect(samples.last).to_contain_text("untrained")
     expect(page.locator(".lm-texts > li")).to_have_count(8)
-    page.get_by_label("Your beginning").fill("Ma")
+    page.get_by_label("Begin with").fill("Ma")
     expect(page.locator(".lm-after")).to_have_text("After “Ma”")
     for n in range(8):
         said = re.compile(r"^Ma[a-zA-Z]*, (copied|kept back|new)$")
@@ -154,9 +154,9 @@ def test_a_text_or_beginning_that_does_not_do_is_said(stage):
     assert "✗ The text has 9 characters that count" in trained(page)
     own_text(page, WORDS * 5)
     trained(page)
-    page.get_by_label("Your beginning").fill("<b>Q")
+    page.get_by_label("Begin with").fill("<b>Q")
     expect(page.locator(".lm-results > .bw-problem")).to_contain_text("does not know “<”")
-    page.get_by_label("Your beginning").fill("ba")
+    page.get_by_label("Begin with").fill("ba")
     expect(page.locator(".lm-results > .bw-problem")).to_be_hidden()
     assert page.locator(".lm-results b").count() == 0
 
@@ -234,11 +234,11 @@ def test_a_laboratory_that_begins_elsewhere_stops_it(stage):
 
 
 def test_a_link_sets_the_panel(stage):
-    query = "?language.text=poem&language.temperature=0.5&language.top_k=4&language.beginning=The"
+    query = "?language.text=poem&language.temperature=0.5&language.top_k=4&language.prefix=The"
     page = stage.show(Language(), query=query)
     expect(page.locator(".bw-ignored")).to_contain_text("A setting in the link was ignored")
     expect(page.get_by_label("Text", exact=True)).to_have_value("poem")
-    expect(page.get_by_label("Your beginning")).to_have_value("The")
+    expect(page.get_by_label("Begin with")).to_have_value("The")
     expect(page.get_by_label("Temperature")).to_have_value("0.5")
     expect(page.get_by_label("Top-k")).to_have_value("0")
 

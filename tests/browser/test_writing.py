@@ -166,7 +166,7 @@ def test_copies_are_told_from_what_is_new(lab):
           }}
           return {{ logits, maps: [] }};
         }};
-        const wish = JSON.stringify({{ beginning: line.slice(0, 2) }});
+        const wish = JSON.stringify({{ prefix: line.slice(0, 2) }});
         const {{ texts, start }} = work.ask(read, wish);
         return {{ line, start, texts: texts.map(({{ said, state, chances }}) =>
           [said, state, chances.length]) }};
@@ -215,10 +215,10 @@ def test_a_text_that_does_not_do_is_said(lab, text, message):
 
 
 def test_a_beginning_that_does_not_do_is_said(lab):
-    body = f"""{MAKE} return work.ask(() => null, JSON.stringify({{ beginning }})).error;"""
-    assert "The model does not know “ß”" in lab.run(body, text=NAMES, beginning="Maß")
-    assert "at most" not in lab.run(body, text=NAMES, beginning="Maß")
-    assert "may have 30 letters" in lab.run(body, text=NAMES, beginning="Ma" * 16)
+    body = f"""{MAKE} return work.ask(() => null, JSON.stringify({{ prefix }})).error;"""
+    assert "The model does not know “ß”" in lab.run(body, text=NAMES, prefix="Maß")
+    assert "at most" not in lab.run(body, text=NAMES, prefix="Maß")
+    assert "continues at most 30 letters" in lab.run(body, text=NAMES, prefix="Ma" * 16)
 
 
 def test_rare_characters_are_left_out(lab):
@@ -234,7 +234,7 @@ def test_a_run_learns_and_is_the_same_again(lab, plain):
         const run = await start("writing", { text, dropout: 0.1 }, 4, plain);
         const first = run.probe("");
         while (run.step().step < 60);
-        const asked = run.ask(JSON.stringify({ beginning: "Ma", temperature: 0.5 }));
+        const asked = run.ask(JSON.stringify({ prefix: "Ma", temperature: 0.5 }));
         runs.push({ first, last: run.probe(""), said: asked.texts.map(({ said }) => said),
           maps: asked.maps[0].map(({ name, heads, queries }) => [name, heads, queries]) });
       }

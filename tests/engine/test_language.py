@@ -12,10 +12,10 @@ from scripts import make_texts
 
 
 def test_a_chapter_says_what_it_begins_with():
-    widget = Language("places", dropout=0.3, beginning="Ma", temperature=0.5, top_k=5, seed=7)
+    widget = Language("places", dropout=0.3, prefix="Ma", temperature=0.5, top_k=5, seed=7)
     assert widget.summary() == "Language: places, dropout 0.3, seed 7"
     data = json.loads(widget.data_json())
-    assert (data["text"], data["beginning"], data["top_k"], data["top_p"]) == ("places", "Ma", 5, 1)
+    assert (data["text"], data["prefix"], data["top_k"], data["top_p"]) == ("places", "Ma", 5, 1)
     assert [name for name, _, _ in data["texts"]] == list(TEXTS)
     assert len(widget.data_json()) < 2000, "the texts themselves load on demand"
     assert "texts" not in widget.declared()
@@ -26,7 +26,7 @@ def test_a_chapter_says_what_it_begins_with():
     [
         ("text", "sonnets"),
         ("dropout", 0.2),
-        ("beginning", "x" * 31),
+        ("prefix", "x" * 31),
         ("temperature", 0.0),
         ("top_k", 4),
         ("top_p", 1.5),
