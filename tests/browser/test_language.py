@@ -25,7 +25,8 @@ def trained(page: Page) -> str:
     page.wait_for_function(
         """() => {
           const { textContent: said } = document.querySelector(".lab-status");
-          const go = [...document.querySelectorAll("button")].find((b) => b.textContent === "Go on");
+          const go = [...document.querySelectorAll("button")].find((one) =>
+            one.textContent === "Go on");
           if (/Half a minute/.test(said) && go) go.click();
           return /Done|✗/.test(said);
         }""",
