@@ -11,7 +11,7 @@ from lib.decoding import keep_top_k, keep_top_p, with_temperature
 from tests.browser.laboratory_page import LaboratoryPage
 
 pytestmark = pytest.mark.browser
-NAMES = "\n".join(a + b + c for a in ("Ma", "Lo", "Bri", "Te") for b in "rnlst" for c in ("a", "o"))
+NAMES = "\n".join(a + b + c for a in ("Ma", "Lo", "Bri", "To") for b in "rnlst" for c in ("a", "o"))
 NAMES += "\n" + "\n".join(f"Zo{a}{b}" for a in "abcdefghij" for b in "eiou")
 POEM = "The cat sat on the mat, and the dog sat on the log.\nSo they both were flat.\n\n" * 12
 MAKE = """const work = tasks.make("writing", { text, dropout: 0 }, makeRandom(1));
