@@ -173,8 +173,10 @@ function build(w) {
   const stop = ui.button("Stop", stopOrGo);
   const status = h("p", { class: "lab-status" });
   const bar = h("div", { class: "lab-progress", "aria-hidden": "true" });
+  const blank = { x: { label: "step", min: 0, max: 1 }, y: { label: "Loss", min: 0, max: 1 },
+    description: "" };
   const curve = chart.lines({ title: "Loss on the training text and on the held-out text", height: 240,
-    points: false, x: { label: "step", min: 0, max: 1 }, y: { label: "Loss", min: 0, max: 1 } });
+    points: false, ...blank });
 
   // --- what it writes ------------------------------------------------------------------------------
 
@@ -421,6 +423,7 @@ function build(w) {
       curve.element),
     results);
   w.foot();
+  curve.update([], blank);
   w.draw(() => {
     update();
     ask();
@@ -431,7 +434,7 @@ function build(w) {
     clearTimeout(timer);
     [run, timer, problem, heldAnswer, heldLog, sent] = [null, null, "", null, -1, null];
     results.hidden = true;
-    curve.update([]);
+    curve.update([], blank);
   }
   const announce = labWorker.joinPage(w, { seen: later, forget, others() {
     if (isGoing()) stopNow("Another laboratory of this page has begun a run.");
