@@ -114,7 +114,7 @@ def record(runs: list[Run], browser: str) -> dict[str, Any]:
         }
         row = texts.setdefault(one["text"], {}).setdefault(str(one["dropout"]), begun)
         for name in EACH:
-            value = one[name]
+            value = one.get(name)  # none: never below the best count
             row.setdefault(name, []).append(round(value, 4) if isinstance(value, float) else value)
     seeds = list(dict.fromkeys(one["seed"] for one in runs))
     return {"seeds": seeds, "browser": browser, "texts": texts}

@@ -1,4 +1,4 @@
-"""What was recorded of chapter 14's language model: that it beats counting, and where it overfits."""
+"""What was recorded of chapter 14's language model: it beats counting, or it overfits."""
 
 import copy
 
