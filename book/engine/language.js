@@ -46,15 +46,22 @@ function verdict(probes) {
     against}.`;
 }
 
-/** A text that comes with the book: from a file beside the page's scripts, or from the kernel. */
-async function textOf({ model, el }, name) {
+/** What only this laboratory loads: from a file beside the page's scripts, or from the kernel. */
+async function loaded({ model, el }, file, read, wanted) {
   if (el.dataset.widget) {
-    return demand.fromPage(`texts/${name}.js`, () => window.bookTexts?.[name],
-      "The text did not load. Try again when you are online.");
+    return read() ?? demand.fromPage(file, read,
+      "A text or the task did not load. Try again when you are online.");
   }
   if (!model.send) throw new Error("There is no kernel to ask for the text. Run this cell.");
-  return (await demand.ask(model, { wanted: "text", name }, "text")).answer.text;
+  return (await demand.ask(model, wanted, "text")).answer.text;
 }
+
+/** A text that comes with the book. */
+const textOf = (w, name) => loaded(w, `texts/${name}.js`, () => window.bookTexts?.[name],
+  { wanted: "text", name });
+
+/** The task of the worker. */
+const taskOf = (w) => loaded(w, "writing.js", () => window.bookWriting, { wanted: "writing" });
 
 function build(w) {
   const texts = w.data("texts");
@@ -119,11 +126,12 @@ function build(w) {
     update();
     try {
       const learned = text === OWN ? own.value : await textOf(w, text);
+      const task = await taskOf(w);
       const engine = await labWorker.start(w, (message) => {
         if (one !== run || !Object.hasOwn(heard, message.type)) return;
         heard[message.type](message);
         later();
-      }, (message) => fail(one, message));
+      }, (message) => fail(one, message), task);
       if (one !== run) {
         engine.close();
         return;

@@ -10,6 +10,7 @@ import traitlets
 from traitlets import Enum, Float, Int, Unicode
 
 from engine.laboratory import HIGHEST_SEED, TrainsInPage
+from engine.text import writing_text
 from engine.texts import TEXTS, text_of
 from widgets import domain
 from widgets.base import static_paragraph, static_table
@@ -54,16 +55,16 @@ class Language(TrainsInPage):
     @traitlets.validate("prefix")
     def _is_short(self, proposal: Any) -> str:
         if len(proposal.value) > LONGEST:
-            domain.refuse(
-                "prefix", f"a text of at most {LONGEST} characters", repr(proposal.value)
-            )
+            domain.refuse("prefix", f"a text of at most {LONGEST} characters", repr(proposal.value))
         return proposal.value
 
     def _answer(self, widget: Any, content: Any, buffers: Any) -> None:
-        """Send a text that comes with the book, or what every laboratory sends."""
-        if content.get("wanted") == "text":
+        """Send a text of the book's or the task, or what every laboratory sends."""
+        if content.get("wanted") in ("text", "writing"):
             name = content.get("name")
             text = text_of(name) if name in TEXTS else ""
+            if content["wanted"] == "writing":
+                text = writing_text()
             self.send({"id": content.get("id"), "text": text})
             return
         super()._answer(widget, content, buffers)

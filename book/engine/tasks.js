@@ -9,7 +9,6 @@ import {
 import { copying } from "./copying.js";
 import { ONES, TENS, inWords } from "./number_words.js";
 import { makeRandom } from "./random.js";
-import { writing } from "./writing.js";
 
 /** A batch of pairs {input, answer}. */
 const batchOf = (pairs) => ({
@@ -750,11 +749,11 @@ const TASKS = new Map(Object.entries({
   numbers: { make: numbers, rules: { longest: whole(2, 6), ...common } },
   copying: { make: copying, rules: { attention: switched, state: oneOf(8, 16, 32),
     longest: whole(2, 16) } },
-  writing: { make: writing, rules: {
-    text: { fits: (value) => typeof value === "string", says: "a text" },
-    dropout: { fits: (rate) => rate >= 0 && rate < 1, says: "a rate from 0 to below 1" } } },
   parts: { make: parts, rules: Object.fromEntries(PARTS.map((part) => [part, switched])) },
 }));
+
+/** One more task, of a script that only its own panel loads. */
+export const add = (name, task) => TASKS.set(name, task);
 
 /**
  * A task: {design, options, batch(random), probe(read), maps(read, text or null), ask(read, text) or

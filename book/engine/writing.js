@@ -3,6 +3,7 @@ import { isHeldOut, numbered, pack, range, tokensOf } from "./batches.js";
 import { countedLosses } from "./counts.js";
 import { makeRandom } from "./random.js";
 import { drawn, probabilities } from "./sampling.js";
+import * as tasks from "./tasks.js";
 
 const [WINDOW, LINE, LINES] = [64, 30, 40]; // positions; letters of a list's line; lines of a list
 const [LEAST, MOST] = [400, 120_000]; // characters of a text
@@ -46,7 +47,7 @@ function need(fits, what) {
 }
 
 /** text: to learn from; dropout: a rate, 0 for none. */
-export function writing({ text, dropout }) {
+function writing({ text, dropout }) {
   const { plain, pieces } = cleaned(text);
   need(plain.length >= LEAST, `The text has ${plain.length} characters that count; a model needs at `
     + `least ${LEAST}.`);
@@ -195,3 +196,7 @@ export function writing({ text, dropout }) {
       return found.error ? found : { ...found, maps: behind(read, found) };
     } };
 }
+
+tasks.add("writing", { make: writing, rules: {
+  text: { fits: (value) => typeof value === "string", says: "a text" },
+  dropout: { fits: (rate) => rate >= 0 && rate < 1, says: "a rate from 0 to below 1" } } });

@@ -274,7 +274,7 @@ def test_on_paper_stands_the_table(stage):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", ["texts/names.js", "engine.js?v=*"])
+@pytest.mark.parametrize("missing", ["texts/names.js", "writing.js?v=*", "engine.js?v=*"])
 def test_what_does_not_load_is_said_and_asked_for_again(stage, missing):
     page = stage.show(Language("names"))
     page.route(f"**/{missing}", lambda route: route.abort())
@@ -316,7 +316,7 @@ def test_from_a_file_it_trains_too(stage):
 
 def test_the_engine_and_the_panel_are_light(stage):
     stage.show(Language())
-    files = ("engine.js", "language.js", "language.css")
+    files = ("engine.js", "writing.js", "language.js", "language.css")
     sizes = {n: len(gzip.compress((stage.folder / "widgets" / n).read_bytes())) for n in files}
     assert sum(sizes.values()) <= 60_000, sizes
 

@@ -49,6 +49,9 @@ def test_the_kernel_sends_a_text_that_is_asked_for(monkeypatch):
     for name in ("poem", "../LICENSE"):
         widget._answer(widget, {"wanted": "text", "name": name, "id": 3}, [])
     widget._answer(widget, {"wanted": "engine", "id": 4}, [])
+    widget._answer(widget, {"wanted": "writing", "id": 5}, [])
     assert sent[0] == {"id": 3, "text": text_of("poem")}
     assert sent[1] == {"id": 3, "text": ""}
     assert "makeAdam" in sent[2]["engine"]
+    assert "countedLosses" in sent[3]["text"]
+    assert "makeAdam" not in sent[3]["text"], "it stands behind the engine's text"

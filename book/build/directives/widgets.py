@@ -29,7 +29,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from engine import texts
-from engine.text import engine_script  # these need Python alone
+from engine.text import engine_script, writing_script  # these need Python alone
 from widgets import joiner, packing, records
 
 BOOK = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ SHARED = [
 CHECKPOINTS = BOOK / "checkpoints"
 RECORDS = [BOOK / "chapters" / "transformer" / "results" / "parts_real_text.json"]
 LAST = 900  # of the style sheets, behind the book's own, which have 800
-ENGINE = '"engine.js"'
+ON_DEMAND = {'"engine.js"': engine_script, '"writing.js"': writing_script}
 # Lines that are for readers of the sources alone: a page is lighter without them
 COMMENT = re.compile(r"^ *(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)\n", re.DOTALL | re.MULTILINE)
 DATA = re.compile(
@@ -64,9 +64,10 @@ def widget_script(name: str, folder: Path) -> str:
     entry = folder / f"{name}.js"
     shared = {module.path: module.name for module in joiner.modules(*SHARED)}
     body = joiner.join(entry, given=shared)
-    if ENGINE in body:  # a browser must not keep an old one for a new page
-        version = hashlib.sha256(engine_script().encode()).hexdigest()[:8]
-        body = body.replace(ENGINE, f'"engine.js?v={version}"')
+    for name_in_script, script in ON_DEMAND.items():
+        if name_in_script in body:  # a browser must not keep an old one for a new page
+            version = hashlib.sha256(script().encode()).hexdigest()[:8]
+            body = body.replace(name_in_script, f'{name_in_script[:-1]}?v={version}"')
     return bare(
         f"(() => {{\nconst {{ {', '.join(shared.values())} }} = bookWidgets.shared;\n{body}"
         f"bookWidgets.add({json.dumps(name)}, {joiner.default_of(entry)});\n}})();\n"
@@ -115,6 +116,7 @@ def emit_assets(out_dir: Path) -> list[str]:
         record = records.pack_file(path)
         (out_dir / "records" / f"{record.id}.js").write_text(record.script(), encoding="utf-8")
     (out_dir / "engine.js").write_text(engine_script(), encoding="utf-8")
+    (out_dir / "writing.js").write_text(writing_script(), encoding="utf-8")
     (out_dir / "texts").mkdir(exist_ok=True)
     for name in texts.TEXTS:
         (out_dir / "texts" / f"{name}.js").write_text(texts.text_script(name), encoding="utf-8")
