@@ -438,6 +438,29 @@ def first_page(record: dict[str, Any]) -> str:
     return table("screen | kB | page | book | theme | fonts | first paint, s | trainer, s", rows)
 
 
+@from_record
+def language(record: dict[str, Any]) -> str:
+    rows = []
+    for text, by_dropout in record["texts"].items():
+        for dropout, row in by_dropout.items():
+            below = [seconds for seconds in row["beaten"] if seconds is not None]
+            after = f"{min(below):.0f} to {max(below):.0f} s" if below else "never"
+            rows.append(
+                [
+                    text,
+                    dropout,
+                    f"{row['counted']:.3f}",
+                    *(f"{min(row[k]):.3f} to {max(row[k]):.3f}" for k in ("least", "held")),
+                    after if len(below) in (0, len(row["beaten"])) else f"{len(below)}: {after}",
+                    f"{max(row['seconds']):.0f}",
+                    f"{min(row['copied'])} to {max(row['copied'])}",
+                    f"{min(row['taught']):.3f} to {max(row['taught']):.3f}",
+                ]
+            )
+    header = "text | dropout | count | least loss | last loss | below after | whole run, s | copied"
+    return table(f"{header} | training loss", rows)
+
+
 def letters_by_position() -> str:
     """The laboratory of "longer": next letters right in each stretch, mean over the seeds."""
     settings = [row for row in read_results("laboratories")["settings"] if row["task"] == "longer"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.bottleneck import Bottleneck
 from engine.laboratory import Laboratory
+from engine.language import Language
 from engine.train_now import TrainNow
 from tests.paths import BOOK
 
@@ -19,12 +20,14 @@ def chapters() -> list[ModuleType]:
 
 SAMPLES: dict[str, Callable] = {
     "bottleneck": lambda: Bottleneck(True, state=8, longest=4, count="digits", seed=3),
+    "language": lambda: Language("places", dropout=0.3, top_k=5, seed=3),
     "laboratory": lambda: Laboratory("neighbours", n_heads=2, d_k=4, seed=3),
     "train_now": lambda: TrainNow("4217", seed=3),
 }
 # By module and trait: what fits the sample, and what does not
 TEXTS: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {
-    ("train_now", "number"): (["0", "73691", "100"], ["", "007", "123456", "-3", "1.5", "x"])
+    ("train_now", "number"): (["0", "73691", "100"], ["", "007", "123456", "-3", "1.5", "x"]),
+    ("language", "prefix"): (["", "Ma", "<b>", "é" * 30], ["x" * 31]),
 }
 for chapter in chapters():
     SAMPLES |= chapter.SAMPLES

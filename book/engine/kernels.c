@@ -83,6 +83,19 @@ void KERNEL(relu_backward)(float *restrict dx, const float *restrict dy,
   for (int i = 0; i < n; i++) dx[i] += out[i] > 0 ? dy[i] : 0;
 }
 
+// Adds each entry of x times `scale` to out, but for those that are dropped: bits of its own, made
+// of `seed` and its place, are below `limit`.
+void KERNEL(dropout)(float *restrict out, const float *restrict x, int n, unsigned seed,
+                     unsigned limit, float scale) {
+  for (int i = 0; i < n; i++) {
+    unsigned bits = seed + (unsigned)i * 0x9e3779b1u;
+    bits = (bits ^ (bits >> 16)) * 0x7feb352du;
+    bits = (bits ^ (bits >> 15)) * 0x846ca68bu;
+    bits ^= bits >> 16;
+    out[i] += bits < limit ? 0 : x[i] * scale;
+  }
+}
+
 // --- softmax ------------------------------------------------------------------------------------
 
 // exp(x) = 2^n exp(r), with n whole and |r| <= ln(2) / 2; a polynomial gives exp(r) to the last bit

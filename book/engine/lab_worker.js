@@ -31,11 +31,11 @@ function load({ model, el }) {
 /**
  * A new worker that calls hear(message) with each of its messages, and failed(text) if it cannot
  * be made; a promise of { worker, wasm, close, leave }, which fails with a message to show. leave()
- * lets the worker send its last report first.
+ * lets the worker send its last report first. more: scripts that stand behind the engine's.
  */
-export async function start(w, hear, failed) {
+export async function start(w, hear, failed, more = "") {
   const { text, wasm } = await load(w);
-  const address = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+  const address = URL.createObjectURL(new Blob([text, more], { type: "text/javascript" }));
   const worker = new Worker(address);
   worker.onmessage = ({ data }) => hear(data);
   worker.onerror = (event) => {

@@ -233,13 +233,14 @@ export class MultiHeadAttention {
 const UNCHANGED = { forward: (x) => x }; // in the place of a norm that is left out
 
 /**
- * Post-norm: LayerNorm(x + Sublayer(x)). Pre-norm: x + Sublayer(LayerNorm(x)). A sub-layer that is
- * left out, by the name of its part, adds nothing; its norm stays.
+ * Post-norm: LayerNorm(x + Dropout(Sublayer(x))). Pre-norm: x + Dropout(Sublayer(LayerNorm(x))). A
+ * design without a dropout has none. A sub-layer that is left out, by the name of its part, adds nothing; its norm stays.
  */
 class Residual {
   constructor(scope, config, part, makeSublayer) {
-    const { d_model, norm } = config;
+    const { d_model, norm, dropout } = config;
     this.engine = scope.engine;
+    this.dropout = dropout;
     this.sublayer = has(config, part) ? makeSublayer(scope.in("sublayer")) : null;
     this.norm = has(config, "norms") ? new LayerNorm(scope.in("norm"), d_model) : UNCHANGED;
     this.passes = has(config, "residual");
@@ -249,7 +250,8 @@ class Residual {
   /** x with what the sub-layer adds; without the residual path, what the sub-layer makes of x. */
   changed(x, given) {
     if (!this.sublayer) return x;
-    const change = this.sublayer.forward(this.preNorm ? this.norm.forward(x) : x, given);
+    const found = this.sublayer.forward(this.preNorm ? this.norm.forward(x) : x, given);
+    const change = this.engine.dropout(found, this.dropout);
     return this.passes ? this.engine.add(x, change) : change;
   }
 
@@ -297,10 +299,12 @@ export class DecoderLayer {
   }
 }
 
-/** Positions, layers, and a last norm where each layer leaves the sum as it is (pre-norm). */
+/** Positions, dropout, layers, and a last norm where each layer leaves the sum as it is (pre-norm). */
 export class Stack {
   constructor(scope, config, Layer) {
     const Scheme = oneOf(SCHEMES, "positions", config.positions);
+    this.engine = scope.engine;
+    this.dropout = config.dropout;
     this.positions = new Scheme(scope.in("positions"), config);
     this.layers = Array.from({ length: config.n_layers }, (_, n) =>
       new Layer(scope.in(`layers.${n}`), config, this.positions));
@@ -310,7 +314,7 @@ export class Stack {
 
   /** What each layer is given: an encoder's a mask, a decoder's memory and its lengths. */
   forward(x, given) {
-    let rows = this.positions.add(x);
+    let rows = this.engine.dropout(this.positions.add(x), this.dropout);
     for (const layer of this.layers) rows = layer.forward(rows, given);
     return this.norm ? this.norm.forward(rows) : rows;
   }

@@ -88,9 +88,9 @@ export function makeModel(engine, design, random) {
   const count = parameters.reduce((sum, { size }) => sum + size, 0);
   const all = (at) => engine.memory.floats.subarray(at / 4, at / 4 + count);
 
-  /** The loss of a batch; its gradients are then those of the parameters. */
+  /** The loss of a batch, whose `noise` fixes what a dropout drops; then the gradients are there. */
   function learn(batch) {
-    engine.begin({ recording: true });
+    engine.begin({ recording: true, noise: batch.noise });
     all(parameters[0].gradAt).fill(0);
     const logits = net.forward(batch);
     const loss = engine.crossEntropy(logits, batch.targets ?? batch.target_out, net.classes);

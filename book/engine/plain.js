@@ -68,6 +68,19 @@ export function plainKernels(memory) {
     }
   }
 
+  /** Adds x times `scale` to out, but for the entries whose own bits, of `seed`, are below `limit`. */
+  function dropout(out, x, n, seed, limit, scale) {
+    const { floats } = memory;
+    for (let i = 0; i < n; i += 1) {
+      // As bits are mixed in Wellons' hash of 32 bits.
+      let bits = (seed + Math.imul(i, 0x9e3779b1)) | 0;
+      bits = Math.imul(bits ^ (bits >>> 16), 0x7feb352d);
+      bits = Math.imul(bits ^ (bits >>> 15), 0x846ca68b);
+      bits = (bits ^ (bits >>> 16)) >>> 0;
+      if (bits >= limit) floats[(out >> 2) + i] += floats[(x >> 2) + i] * scale;
+    }
+  }
+
   /** What softmax needs of a row: its largest entry, and then the exponentials and their sum. */
   function exponentials(floats, at, n) {
     let [top, total] = [-Infinity, 0];
@@ -305,8 +318,8 @@ export function plainKernels(memory) {
   }
 
   return {
-    product, add_rows, sum_rows, relu, relu_backward, softmax, softmax_backward, layer_norm,
-    layer_norm_backward, cross_entropy, sum_of_squares, adam, gru, gru_backward, additive_scores,
+    product, add_rows, sum_rows, relu, relu_backward, dropout, softmax, softmax_backward,
+    layer_norm, layer_norm_backward, cross_entropy, sum_of_squares, adam, gru, gru_backward, additive_scores,
     additive_scores_backward, mix, mix_backward,
   };
 }

@@ -5,6 +5,7 @@ to, and a training that takes the same steps, so that both can be compared numbe
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 
 from engine.without import leave_out
 from lib.attention import MultiHeadAttention, attention_maps
+from lib.layers import in_mode
 from lib.masks import causal_mask, combine_masks, padding_mask
 from lib.positions import Learned, Positions
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
@@ -24,6 +26,7 @@ from lib.transformer import Config, OneStack, Transformer
 CONFIGURED = {field.name for field in fields(Config)} - {"dropout"}
 TWO_SIDED = ("translator", "recurrent")  # kinds that read a source and write a target
 LEFT_AT_END = 0.01  # of the rate, in a linear schedule
+BITS = 2**32 - 1
 
 
 class Reader(nn.Module):
@@ -64,6 +67,37 @@ class Reader(nn.Module):
         return self.output(self.attention(x)).unflatten(-1, self.sizes)
 
 
+class PageDropout(nn.Module):
+    """Dropout that drops what the page's engine does; all of a model's count their calls together.
+
+    Args: rate, the fraction dropped; noise, one number in a list: the seed of the next call.
+    """
+
+    def __init__(self, rate: float, noise: list[int]):
+        super().__init__()
+        self.rate, self.noise = rate, noise
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        if not self.training:
+            return x
+        seed = self.noise[0] * 0x85EBCA6B & BITS
+        self.noise[0] += 1
+        bits = (seed + torch.arange(x.numel()) * 0x9E3779B1) & BITS
+        for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+            bits = (bits ^ (bits >> shift)) * factor & BITS
+        bits ^= bits >> 16
+        return torch.where(bits.view(x.shape) < int(self.rate * 2**32), 0.0, x / (1 - self.rate))
+
+
+def _with_dropout(model: OneStack, rate: float) -> OneStack:
+    noise = [0]
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, nn.Dropout):
+                setattr(module, name, PageDropout(rate, noise))
+    return model
+
+
 def recurrent(
     *,
     source_vocab: int,
@@ -97,7 +131,8 @@ def make_model(design: Mapping[str, Any]) -> nn.Module:
         return recurrent(**fields_of_its_own)
     given = {name: value for name, value in design.items() if name in CONFIGURED}
     if kind == "one_stack":
-        return OneStack(Config(**given, dropout=0.0))
+        stack = OneStack(Config(**given, dropout=0.0))
+        return _with_dropout(stack, design["dropout"]) if design.get("dropout") else stack
     if kind == "translator":
         return leave_out(Transformer(Config(**given, dropout=0.0)), design.get("without", ()))
     raise ValueError(f'expected "reader", "one_stack", "translator" or "recurrent", got {kind!r}')
@@ -157,7 +192,8 @@ class Replay:
         parameters: Sequence[Mapping[str, Any]],
     ):
         self.design = design
-        self.model = make_model(design)
+        self.model = make_model(design).eval()  # what is dropped, is dropped in learn alone
+        self.dropouts = [m for m in self.model.modules() if isinstance(m, PageDropout)]
         self._load(parameters)
         schedule = options.get("schedule", "constant")
         if schedule not in SCHEDULES:
@@ -209,9 +245,11 @@ class Replay:
         wanted = "target_out" if self.design["kind"] in TWO_SIDED else "targets"
         targets = torch.as_tensor(batch[wanted]).long()
         self.optimizer.zero_grad()
-        total = F.cross_entropy(
-            self.logits(batch).flatten(0, -2), targets, ignore_index=-1, reduction="sum"
-        )
+        for layer in self.dropouts:
+            layer.noise[0] = batch["noise"]
+        with in_mode(self.model, training=True) if self.dropouts else nullcontext():
+            logits = self.logits(batch)
+        total = F.cross_entropy(logits.flatten(0, -2), targets, ignore_index=-1, reduction="sum")
         loss = total / (targets >= 0).sum().clamp(min=1)
         loss.backward()
         return loss.item()

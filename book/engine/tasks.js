@@ -576,6 +576,9 @@ const TASKS = new Map(Object.entries({
   parts: { make: parts, rules: Object.fromEntries(PARTS.map((part) => [part, switched])) },
 }));
 
+/** One more task, of a script that only its own panel loads. */
+export const add = (name, task) => TASKS.set(name, task);
+
 /**
  * A task: {design, options, tokens, batch(random), probe(read), maps(read, text or null), ask(read, text)
  * or null}; read is the model's; maps are null for a text that the task does not take. tokens: what the

@@ -4,6 +4,7 @@ import { plainKernels } from "./plain.js";
 
 const PAGE = 65536; // bytes: the unit in which a WebAssembly memory grows
 const FIRST_PAGES = 64;
+const DROPS = 0x85ebca6b; // from one dropout to the next: an odd number, so that seeds differ
 
 /** What a map has under a name; a name that it does not have is an error. */
 export function oneOf(map, what, name) {
@@ -95,15 +96,20 @@ class Engine {
     this.memory = memory;
     this.tape = [];
     this.recording = false;
+    this.noise = 0; // the seed of the next dropout
   }
 
   // --- the memory and the tape ----------------------------------------------------------------
 
-  /** Forget the last step's tensors. Recording, operations get gradients and go on the tape. */
-  begin({ recording }) {
+  /**
+   * Forget the last step's tensors. Recording, operations get gradients and go on the tape; noise, a
+   * whole number, fixes what is dropped.
+   */
+  begin({ recording, noise = 0 }) {
     this.memory.reset();
     this.tape = [];
     this.recording = recording;
+    this.noise = noise;
   }
 
   /** Run the tape backwards. The gradients of the last result must be there. */
@@ -391,6 +397,21 @@ class Engine {
     const out = this.zeros(x.shape);
     this.kernels.relu(out.at, x.at, x.size);
     this.record(() => this.kernels.relu_backward(x.gradAt, out.gradAt, out.at, x.size));
+    return out;
+  }
+
+  /**
+   * Recording, a fraction `rate` of the entries becomes 0, and the others grow by 1 / (1 - rate).
+   * Source: Srivastava et al. 2014; torch scales alike.
+   */
+  dropout(x, rate) {
+    if (!rate || !this.recording) return x;
+    const out = this.zeros(x.shape);
+    const [seed, limit] = [Math.imul(this.noise, DROPS), Math.floor(rate * 2 ** 32)];
+    const scale = 1 / (1 - rate);
+    this.noise += 1;
+    this.kernels.dropout(out.at, x.at, x.size, seed, limit, scale);
+    this.record(() => this.kernels.dropout(x.gradAt, out.gradAt, x.size, seed, limit, scale));
     return out;
   }
 

@@ -17,9 +17,11 @@ LABORATORIES = (
     "take_out",
     "bottleneck",
     "train_now",
+    "language",
 )  # the widgets whose pages train
 FOLDER = Path(__file__).parent
 WORKER = FOLDER / "worker.js"
+WRITING = FOLDER / "writing.js"  # the language model's task, which its panel alone loads
 
 
 def scripts() -> dict[str, Path]:
@@ -30,6 +32,12 @@ def scripts() -> dict[str, Path]:
 def worker_text() -> str:
     """The scripts of the worker as one: a classic script without imports, made lean."""
     return lean(joiner.join(WORKER))
+
+
+def writing_text() -> str:
+    """What stands behind the worker's text where a language model trains, made lean too."""
+    given = {module.path: module.name for module in joiner.modules(WORKER)}
+    return lean(joiner.join(WRITING, given=given))
 
 
 def lean(script: str) -> str:
@@ -60,3 +68,8 @@ def engine_script() -> str:
     """A classic script that leaves the engine in the page: what a page from a file loads too."""
     text, wasm = json.dumps(worker_text()), base64.b64encode(kernels()).decode()
     return f'window.bookEngine = {{ text: {text}, wasm: "{wasm}" }};\n'
+
+
+def writing_script() -> str:
+    """The same of the language model's task."""
+    return f"window.bookWriting = {json.dumps(writing_text())};\n"

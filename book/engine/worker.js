@@ -131,6 +131,10 @@ const heard = {
     take(asked);
     if (text === asked) answer(probe()); // its maps are those of the step that answers it
   },
+  write({ text: asked }) { // answered by the model as it is, without a probe
+    text = asked;
+    answer(null);
+  },
   question({ text: asked }) { take(asked); }, // for what comes; the page looks at another model
   /** What another model of the page answers, and its maps: any run's, after any step. */
   async look({ id: number, step, task, settings, seed, wasm, model, text: asked }) {

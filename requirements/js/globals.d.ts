@@ -4,6 +4,8 @@ interface Window {
   /** Of widget-host.js: takes the modules of a page's widgets. */
   bookWidgets: { add(name: string, module: { render(view: any): any }): void };
   /** Of _static/widgets/engine.js: the worker of the laboratories, and its kernels in base64. */
+  bookTexts?: Record<string, string>;
+  bookWriting?: string;
   bookEngine?: { text: string; wasm: string };
   /** Of _static/widgets/models/: models by their names, the numbers in base64. */
   bookModels?: Record<string, { header: any; data: string }>;

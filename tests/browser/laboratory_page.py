@@ -62,7 +62,7 @@ class LaboratoryPage:
     def __init__(self, browser: Browser):
         self.page: Page = browser.new_page()
         self.page.goto("about:blank")
-        text = joiner.join(FOLDER / "trainer.js")
+        text = joiner.join(FOLDER / "trainer.js", FOLDER / "writing.js")
         wasm = f'const WASM = "{base64.b64encode(kernels()).decode()}";'
         self.page.add_script_tag(content=text + wasm + HELPERS)
 

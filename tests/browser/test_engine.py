@@ -76,6 +76,16 @@ def stacks(kind: str, switch: str):
         yield design | ({"target_vocab": None if shared else 17} if kind == "translator" else {})
 
 
+def language_models():
+    """Stacks under a causal mask with dropout, the rates one that floats hold and some others."""
+    schemes = ("sinusoidal", "learned", "rotary", "alibi")
+    for n, (norm, rate) in enumerate(product(("pre", "post"), (0.1, 0.25, 0.7))):
+        sizes = {"source_vocab": 13, "n_heads": 2, "d_model": 12, "d_ff": 23, "n_layers": 1 + n % 2}
+        design = {"kind": "one_stack", **sizes, "norm": norm, "positions": schemes[n % 4]}
+        design |= {"activation": "relu", "max_length": 19, "causal": True, "tied": n % 3 == 0}
+        yield design | {"dropout": rate}
+
+
 def padded():
     """Stacks for sentences of different lengths; one whose weights are equal, and stay it."""
     sizes = {"source_vocab": 13, "n_layers": 1, "d_ff": 23, "activation": "relu", "tied": False}
@@ -140,6 +150,7 @@ DESIGNS = [
     *stacks("one_stack", "causal"),
     *stacks("translator", "tied"),
     *padded(),
+    *language_models(),
     *without(),
     *recurrent(),
 ]
@@ -165,6 +176,8 @@ def batch_of(design: dict, draw: random.Random) -> dict:
         given = {"tokens": tokens(ROWS * TIME, 13), "rows": ROWS, "time": TIME}
         if design.get("padded"):
             given["lengths"] = [TIME, *(draw.randint(1, TIME) for _ in range(ROWS - 1))]
+        if "dropout" in design:
+            given["noise"] = draw.randrange(2**32)
         return given | {"targets": [t - 1 for t in tokens(ROWS * TIME, 14)]}  # some are -1
     lengths = [draw.randint(1, SOURCE_TIME) for _ in range(ROWS)]
     ends = [draw.randint(1, TARGET_TIME) for _ in range(ROWS)]

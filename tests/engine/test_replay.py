@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from engine.replay import Reader, Replay, linear, make_model
+from engine.replay import PageDropout, Reader, Replay, linear, make_model
 from lib.data import PAD, Batch
 from lib.masks import causal_mask
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
@@ -103,6 +103,29 @@ def test_one_stack_is_causal_on_request(causal):
     weights = replay.maps(batch)["encoder.layers.0.self_attention"]
     assert weights.shape == (3, 2, 5, 5)
     assert bool((weights.triu(1) == 0).all()) is causal
+
+
+def test_dropout_is_in_learning_alone_and_its_noise_fixes_it():
+    replay = replay_of(ONE_STACK | {"dropout": 0.3, "n_layers": 2})
+    assert len(replay.dropouts) == 5, "behind the positions, and in each of four sub-layers"
+    tokens = torch.randint(13, (3, 5)).flatten().tolist()
+    batch = {"tokens": tokens, "rows": 3, "time": 5, "targets": tokens, "noise": 11}
+    read = replay.logits(batch)
+    losses = [replay.learn(batch | {"noise": noise}) for noise in (11, 12, 11)]
+    assert losses[0] == losses[2] != losses[1]
+    assert torch.equal(replay.logits(batch), read)
+
+
+def test_dropout_drops_its_fraction_and_scales_what_stays():
+    layer = PageDropout(0.3, [5])
+    x = torch.ones(100, 1000)
+    first, second = layer(x), layer(x)
+    kept = first != 0
+    assert kept.float().mean() == pytest.approx(0.7, abs=0.005)
+    assert kept.float().mean(dim=0).std() == pytest.approx((0.21 / 100) ** 0.5, rel=0.1)
+    assert first[kept].unique().item() == pytest.approx(1 / 0.7)
+    assert (kept & (second != 0)).float().mean() == pytest.approx(0.49, abs=0.01), "another draw"
+    assert torch.equal(layer.eval()(x), x)
 
 
 def test_a_recurrent_model_has_a_map_of_its_attention():

@@ -16,8 +16,12 @@ def test_every_script_of_the_engine_is_in_the_text():
     # In the page, not in its worker
     panel = {
         "bottleneck",
+        "language",
         "laboratory",
         "train_now",
+        "counts",
+        "sampling",
+        "writing",
         *(path.stem for path in FOLDER.glob("lab_*.js")),
     }
     files = scripts()

@@ -8,8 +8,8 @@ widget library.
 A widget is a pair of files in a chapter's room, `NAME.py` and `NAME.js`. The script imports others,
 which `widgets.joiner` puts before it; styles with the name of a script go with it. One of them
 computes with the model in `book/checkpoints`, which becomes a script too, as does the engine in
-which a laboratory trains, and the record that one shows; no page loads any of them before a reader
-asks.
+which a laboratory trains, the texts of the language model, and the record that one shows; no page
+loads any of them before a reader asks.
 
 The directive `{widget} NAME` shows, on a page without code, the widget that a chapter has stored,
 or that lies beside its script because no chapter has it, as it is there or in another state:
@@ -28,7 +28,8 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from engine.text import engine_script  # these need Python alone
+from engine import texts
+from engine.text import engine_script, writing_script  # these need Python alone
 from widgets import joiner, packing, records
 
 BOOK = Path(__file__).resolve().parents[2]
@@ -40,7 +41,7 @@ SHARED = [
 CHECKPOINTS = BOOK / "checkpoints"
 RECORDS = [BOOK / "chapters" / "transformer" / "results" / "parts_real_text.json"]
 LAST = 900  # of the style sheets, behind the book's own, which have 800
-ENGINE = '"engine.js"'
+ON_DEMAND = {'"engine.js"': engine_script, '"writing.js"': writing_script}
 # What is for readers of the sources alone: a page is lighter without it
 COMMENT = re.compile(r"^ *(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)\n", re.DOTALL | re.MULTILINE)
 BEHIND = re.compile(r"(?<=[;,{(\[)}\]]) // [^\"'`]*$")  # code; one with a quote in it may be text
@@ -69,9 +70,10 @@ def widget_script(name: str, folder: Path) -> str:
     entry = folder / f"{name}.js"
     shared = {module.path: module.name for module in joiner.modules(*SHARED)}
     body = joiner.join(entry, given=shared)
-    if ENGINE in body:  # a browser must not keep an old one for a new page
-        version = hashlib.sha256(engine_script().encode()).hexdigest()[:8]
-        body = body.replace(ENGINE, f'"engine.js?v={version}"')
+    for name_in_script, script in ON_DEMAND.items():
+        if name_in_script in body:  # a browser must not keep an old one for a new page
+            version = hashlib.sha256(script().encode()).hexdigest()[:8]
+            body = body.replace(name_in_script, f'{name_in_script[:-1]}?v={version}"')
     return bare(
         f"(() => {{\nconst {{ {', '.join(shared.values())} }} = bookWidgets.shared;\n{body}"
         f"bookWidgets.add({json.dumps(name)}, {joiner.default_of(entry)});\n}})();\n"
@@ -129,6 +131,10 @@ def emit_assets(out_dir: Path) -> list[str]:
         record = records.pack_file(path)
         (out_dir / "records" / f"{record.id}.js").write_text(record.script(), encoding="utf-8")
     (out_dir / "engine.js").write_text(engine_script(), encoding="utf-8")
+    (out_dir / "writing.js").write_text(writing_script(), encoding="utf-8")
+    (out_dir / "texts").mkdir(exist_ok=True)
+    for name in texts.TEXTS:
+        (out_dir / "texts" / f"{name}.js").write_text(texts.text_script(name), encoding="utf-8")
     shutil.copy(JS / "base.css", out_dir)
     return list(found)
 
