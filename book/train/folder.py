@@ -10,6 +10,7 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 STATE, BEST, LOSSES, SUMMARY = "last.pt", "best.safetensors", "losses.jsonl", "summary.txt"
 LOCK = "run.lock"
+FILES = (STATE, BEST, LOSSES, SUMMARY)  # that a run leaves
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
         if not isinstance(lock, SoftFileLock):  # which writes the same by itself
             with suppress(OSError):  # a system that locks the content of the file, too
                 (folder / LOCK).write_text(f"{os.getpid()}\n{platform.node()}\n", encoding="utf-8")
-        for name in (STATE, BEST, LOSSES, SUMMARY):
+        for name in FILES:
             for part in folder.glob(f"{name}*.part"):
                 part.unlink()
         yield

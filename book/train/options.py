@@ -25,7 +25,7 @@ FREE = {"resume", "out", "device", "threads", "save_every", "beam", "alpha"}
 PLACES = {"data", "source", "target", "train", "valid", "test"}
 
 
-def _number(
+def number(
     kind: type, least: int | float, below: int | float | None = None, *, above: bool = False
 ) -> Callable[[str], Any]:
     """A reader of numbers from `least`, or above it, to just under `below`, for argparse."""
@@ -56,8 +56,8 @@ def _option(text: str, default: Any = None, **settings: Any) -> tuple[Any, dict[
     return default, settings | {"help": text}
 
 
-_COUNT, _SHARE = _number(int, 1), _number(float, 0.0, 1)
-_RATE, _SPAN = _number(float, 0, above=True), _number(float, 0.0)
+_COUNT, _SHARE = number(int, 1), number(float, 0.0, 1)
+_RATE, _SPAN = number(float, 0, above=True), number(float, 0.0)
 _FILES: dict[str, Any] = {"nargs": "+", "metavar": "FILE"}
 _YES_OR_NO = argparse.BooleanOptionalAction
 _SCHEDULES, _PRECISIONS = ("cosine", "paper", "constant"), ("auto", "float32", "bfloat16")
@@ -91,14 +91,14 @@ _OPTIONS = {
         "smoothing": _option("label smoothing", 0.1, type=_SHARE),
         "schedule": _option("of the learning rate", "cosine", choices=_SCHEDULES),
         "lr": _option("highest rate (default 0.256 / d_model; paper: a factor, 1)", type=_RATE),
-        "warmup": _option("updates (default 1/20 of all; paper: 4000)", type=_number(int, 0)),
+        "warmup": _option("updates (default 1/20 of all; paper: 4000)", type=number(int, 0)),
         "clip": _option("longest gradient", 1.0, type=_RATE),
         "max_tokens": _option("in a batch, on either side, padding included", type=_COUNT),
         "batch_size": _option("sentences in a batch, instead of max-tokens", type=_COUNT),
         "accumulate": _option("batches that make one update", 1, type=_COUNT),
         "epochs": _option("times through the data", type=_COUNT),
         "steps": _option("updates, instead of epochs", type=_COUNT),
-        "seed": _option("of parameters, dropout and order", 0, type=_number(int, 0, 2**32)),
+        "seed": _option("of parameters, dropout and order", 0, type=number(int, 0, 2**32)),
     },
     "machine": {
         "precision": _option("auto: bfloat16 on GPU", "auto", choices=_PRECISIONS),
@@ -112,7 +112,7 @@ _OPTIONS = {
         "save_every": _option("0: after each update", 60.0, type=_SPAN, metavar="SECONDS"),
         "resume": _option("go on with the run in --out", False, action="store_true"),
         "beam": _option("of the final translations; 1 is greedy", 4, type=_COUNT),
-        "alpha": _option("length penalty of the beam", 0.6, type=_number(float, 0.0, 100)),
+        "alpha": _option("length penalty of the beam", 0.6, type=number(float, 0.0, 100)),
     },
 }
 DEFAULTS = {name: default for group in _OPTIONS.values() for name, (default, _) in group.items()}

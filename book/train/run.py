@@ -186,30 +186,7 @@ class Run:
             self.progress.best_loss, self.progress.best_step = math.inf, 0
 
     def _fault_of_best(self) -> str:
-        """What is wrong with the best parameters in the folder; nothing before there are any."""
-        path, wanted = self.out / BEST, self._about()
-        if math.isinf(self.progress.best_loss):
-            return ""
-        if not path.exists():
-            return f"{path} is gone"
-        try:
-            found = peek(path)
-        except ValueError as error:
-            return str(error)
-        if found.get("run", self.fingerprint) != self.fingerprint:
-            raise ValueError(
-                f"expected the weights of this run in {path}, got those of another one, with the "
-                f"fingerprint {found['run']} and not {self.fingerprint}; move them away"
-            )
-        if {"run": self.fingerprint} | found != wanted:
-            after = f"update {wanted['step']:,}, with a loss of {wanted['validation_loss']:.4g}"
-            return f"{path}: expected the weights after {after}, got others"
-        return ""
-
-    def _about(self) -> dict[str, Any]:
-        """What is told beside the best parameters."""
-        p = self.progress
-        return {"run": self.fingerprint, "step": p.best_step, "validation_loss": p.best_loss}
+        return fault_of_best(self.out / BEST, self.fingerprint, self.progress)
 
     def best(self) -> tuple[Transformer, Vocabulary, Vocabulary]:
         """The model with the best parameters, as `load_model` gives it.
@@ -273,7 +250,8 @@ class Run:
         if best:
             self.progress.best_loss, self.progress.best_step = loss, self.step
             if self.ranks.rank == 0:
-                save_model(self.out / BEST, self.model, *self.vocabs, self._about())
+                about = _about(self.fingerprint, self.progress)
+                save_model(self.out / BEST, self.model, *self.vocabs, about)
         tqdm.write(
             f"update {self.step:,} of {self.steps:,}: validation loss {loss:.3f}, "
             f"{perplexity(loss)}{', the best so far' if best else ''}"
@@ -341,7 +319,7 @@ def _what_is_asked(
                 f"expected a run to resume in {options.out}, there is no {STATE}; "
                 "name its folder with --out, or begin one without --resume"
             )
-        kept = _kept(state)
+        kept = read_state(state)
         told = {name: value for name, value in vars(given).items() if name in FREE}
         # `out` even if it was not told: the folder may have been copied or renamed since.
         return argparse.Namespace(**DEFAULTS | kept["options"] | told | {"out": options.out}), kept
@@ -364,12 +342,43 @@ def _was_begun_by(ranks: Ranks, options: argparse.Namespace, state: Path) -> boo
     """Whether this state is that of the same start by torchrun, before it restarted the run."""
     if not (ranks.restarted and state.exists()):
         return False
-    kept = _kept(state)
+    kept = read_state(state)
     same = all(kept["options"].get(name) == value for name, value in _fixed(options).items())
     return same and kept.get("launch") == ranks.launch
 
 
-def _kept(state: Path) -> dict[str, Any]:
+def fault_of_best(path: Path, run: str, progress: Progress) -> str:
+    """What is wrong with a run's best parameters in a file; nothing before there are any.
+
+    Args: the file, the fingerprint of the run, and what the run knows of its best parameters.
+    Errors: ValueError for the weights of another run, which must not be overwritten.
+    """
+    if math.isinf(progress.best_loss):
+        return ""
+    if not path.exists():
+        return f"{path} is gone"
+    try:
+        found = peek(path)
+    except ValueError as error:
+        return str(error)
+    if found.get("run", run) != run:
+        raise ValueError(
+            f"expected the weights of this run in {path}, got those of another one, with the "
+            f"fingerprint {found['run']} and not {run}; move them away"
+        )
+    wanted = _about(run, progress)
+    if {"run": run} | found != wanted:
+        after = f"update {wanted['step']:,}, with a loss of {wanted['validation_loss']:.4g}"
+        return f"{path}: expected the weights after {after}, got others"
+    return ""
+
+
+def _about(run: str, progress: Progress) -> dict[str, Any]:
+    """What is told beside the best parameters."""
+    return {"run": run, "step": progress.best_step, "validation_loss": progress.best_loss}
+
+
+def read_state(state: Path) -> dict[str, Any]:
     """What a run has told in its checkpoint. Errors: ValueError for a checkpoint of none."""
     kept = peek(state)
     if not isinstance(kept, dict) or not kept.keys() >= {"options", "vocabularies", "progress"}:
