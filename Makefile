@@ -214,7 +214,7 @@ train: $(VENV)/test.stamp ## train a Transformer: make train ARGS="--data DIR --
 	@env -u TQDM_DISABLE PYTHONPATH=book $(BIN)/python $(if $(NPROC),$(TORCHRUN)) -m train $(ARGS)
 
 translate: $(VENV)/test.stamp ## translate with a trained model: make translate RUN=runs/de-en [ARGS="--in FILE --out FILE"]
-	@env -u TQDM_DISABLE PYTHONPATH=book $(BIN)/python -m train.translate $(RUN) $(ARGS)
+	@env -u TQDM_DISABLE PYTHONPATH=book $(BIN)/python -m train.translate $(if $(RUN),"$(RUN)") $(ARGS)
 
 # d2l pins packages of 2023 that clash with ours and that no model needs: so without its requirements.
 bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and the page's with torch (about a quarter of an hour)
