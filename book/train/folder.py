@@ -10,7 +10,9 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 STATE, BEST, LOSSES, SUMMARY = "last.pt", "best.safetensors", "losses.jsonl", "summary.txt"
 LOCK = "run.lock"
-FILES = (STATE, BEST, LOSSES, SUMMARY)  # that a run leaves
+TABLE = "losses.csv"
+BOARD = "tensorboard"  # a folder
+FILES = (STATE, BEST, LOSSES, TABLE, SUMMARY)  # that a run leaves
 
 
 @contextmanager

@@ -20,7 +20,7 @@ SIZES = {
 }
 HUGE = 2**63  # what torch counts to
 # A resumed run is the same run: only what does not change its weights may be told again.
-FREE = {"resume", "out", "device", "threads", "save_every", "beam", "alpha"}
+FREE = {"resume", "out", "device", "threads", "save_every", "beam", "alpha", "tensorboard"}
 # Where the sentences are. A run is fixed by the sentences themselves.
 PLACES = {"data", "source", "target", "train", "valid", "test"}
 
@@ -111,6 +111,11 @@ _OPTIONS = {
         ),
         "save_every": _option("0: after each update", 60.0, type=_SPAN, metavar="SECONDS"),
         "resume": _option("go on with the run in --out", False, action="store_true"),
+        "tensorboard": _option(
+            "losses for TensorBoard too, in OUT/tensorboard; needs the package tensorboard",
+            False,
+            action=_YES_OR_NO,
+        ),
         "beam": _option("of the final translations; 1 is greedy", 4, type=_COUNT),
         "alpha": _option("length penalty of the beam", 0.6, type=number(float, 0.0, 100)),
     },

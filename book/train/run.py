@@ -34,8 +34,8 @@ from lib.training import (
 from lib.transformer import Config, Transformer
 from train.checkpoints import load_checkpoint, load_model, peek, save_checkpoint, save_model
 from train.corpus import make_vocabularies, read_corpus
-from train.folder import BEST, LOSSES, STATE
-from train.losses import LossLog
+from train.folder import BEST, BOARD, LOSSES, STATE
+from train.losses import LossLog, open_board
 from train.machine import device, expect_memory, use_threads
 from train.options import DEFAULTS, FREE, PLACES, settle
 from train.ranks import Ranks
@@ -134,7 +134,8 @@ class Run:
         losses = kept.get("losses") if kept else None
         if kept and ranks.rank == 0:
             self._look_at_best()
-        self.log = LossLog(path, self.fingerprint, keep=self.step, told=losses)
+        board = open_board(self.out / BOARD, self.step) if path and o.tensorboard else None
+        self.log = LossLog(path, self.fingerprint, keep=self.step, told=losses, board=board)
         self.notices += [self.log.notice] if self.log.notice else []
 
     def _fingerprint(self) -> str:

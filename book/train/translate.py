@@ -16,6 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -144,8 +145,8 @@ def _typed() -> Iterator[str]:
     if not sys.stdin.isatty():
         yield from sys.stdin
         return
-    with suppress(ImportError):  # a system without it
-        import readline  # noqa: F401
+    with suppress(ImportError):  # a system without it; where it is there, input() uses it
+        import_module("readline")
     with suppress(EOFError):
         while True:
             yield input("> ")

@@ -94,6 +94,20 @@ def test_a_run_from_start_to_summary(files, tmp_path, capsys):
     assert len(source_vocab) == 4 + 11
 
 
+def test_tensorboard_is_asked_for_and_may_be_missing(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    out = tmp_path / "out"
+    given = [*TINY, *files, "--steps", 1, "--out", out]
+    assert "run `pip install tensorboard`" in error(capsys, *given, "--tensorboard")
+    assert not out.exists()
+    assert run(*given) == 0  # without the option nothing is missed
+    opened = []
+    board = type("Board", (), {"add_scalar": lambda *_: None, "flush": lambda _: None})
+    monkeypatch.setattr("train.run.open_board", lambda *what: opened.append(what) or board())
+    assert run("--resume", "--out", out, "--tensorboard") == 0
+    assert opened == [(out / "tensorboard", 1)]
+
+
 def test_the_best_weights_are_kept_not_the_last(files, tmp_path, monkeypatch):
     losses = iter([3.0, 1.0, 2.0])
     monkeypatch.setattr("train.run.validation_loss", lambda *_, **__: next(losses))
@@ -156,6 +170,7 @@ def test_ctrl_c_between_updates(files, tmp_path, monkeypatch, capsys):
     pasted = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
     assert pasted.returncode == 0, pasted.stderr
     assert log(whole) == log(halves)
+    assert (whole / "losses.csv").read_bytes() == (halves / "losses.csv").read_bytes()
     one, other = (load_file(out / "best.safetensors") for out in (whole, halves))
     assert all(torch.equal(weight, other[name]) for name, weight in one.items())
 
