@@ -1,7 +1,7 @@
 """What `python -m train` can be told: the options, their defaults, and what excludes what."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -144,7 +144,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         description="Train a Transformer to translate: on the book's task, or on your own files.",
         argument_default=argparse.SUPPRESS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"sizes; tiny is the default, with files it is small:\n{sizes}\n{_EXAMPLES}",
+        epilog="with files: what is not said of size, dropout, sub-words, batches, epochs and\n"
+        "threads is chosen by them, and printed with the reason\n\n"
+        f"sizes; without files tiny is the default:\n{sizes}\n{_EXAMPLES}",
     )
     for title, options in _OPTIONS.items():
         group = parser.add_argument_group(title)
@@ -186,11 +188,19 @@ def _conflict(given: dict[str, Any]) -> str | None:
     return None
 
 
-def settle(given: argparse.Namespace) -> argparse.Namespace:
-    """Fill in the defaults: those of the size, then the others."""
+def reads_files(given: argparse.Namespace) -> bool:
+    """Whether the sentences are the reader's own: then what is not said is chosen by them."""
+    return bool({"data", "train"} & vars(given).keys())
+
+
+def settle(
+    given: argparse.Namespace, chosen: Mapping[str, Any] | None = None
+) -> argparse.Namespace:
+    """Fill in the defaults: those of the size, what was chosen by the data, then the others."""
     told = vars(given)
-    size = told.get("size", "small" if {"data", "train"} & told.keys() else "tiny")
-    filled = DEFAULTS | SIZES[size] | told | {"size": size}
+    of_data = dict(chosen or {})
+    size = told.get("size") or of_data.get("size") or ("small" if reads_files(given) else "tiny")
+    filled = DEFAULTS | SIZES[size] | of_data | told | {"size": size}
     for instead, usual in (("batch_size", "max_tokens"), ("steps", "epochs")):
         if instead in told and usual not in told:
             filled[usual] = None

@@ -29,6 +29,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
         ("training", f"{run.steps:,} updates, {run.stream.per_epoch:,} batches an epoch"),
         ("", f"schedule {o.schedule}, rate {o.lr:.2g}, smoothing {o.smoothing}, seed {o.seed}"),
         ("", f"{machine}, {'bfloat16' if run.autocast else 'float32'}"),
+        *((("chosen" if not at else ""), reason) for at, reason in enumerate(run.reasons)),
     ]
 
 
