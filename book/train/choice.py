@@ -15,10 +15,11 @@ from train.corpus import Corpus
 from train.options import SIZES
 
 SMALL_FROM = 10_000  # pairs
-UPDATES = 2000  # at least, unless the epochs are said
+UPDATES = {"tiny": 4000, "small": 2000}  # at least, unless the epochs are said
+KNOWN_UPDATES = 1000  # the same, where all words are known: such sentences are simple
 LEAST_TOKENS = 512  # in a batch
 BATCHES = 10  # an epoch has at least so many, unless they get smaller than that
-UNKNOWN = 0.01  # share of held-out words beyond which words are split
+UNKNOWN = 0.01  # fraction of held-out words beyond which words are split
 PIECES = 35  # sub-words for each square root of a pair
 MOST_PIECES = 16_000
 WIDE = 256  # d_model from which on a second thread may help
@@ -56,7 +57,7 @@ def choose_model(given: argparse.Namespace, corpus: Corpus) -> Chosen:
 
 def _pieces(corpus: Corpus) -> tuple[int | None, str]:
     """How many sub-words, None for whole words, and why."""
-    unknown = unknown_share(corpus.train, corpus.valid)
+    unknown = unknown_fraction(corpus.train, corpus.valid)
     if unknown <= UNKNOWN:
         known = "all" if not unknown else f"{100 * (1 - unknown):.1f} %"
         return None, f"whole words: {known} of the held-out words are in the training data"
@@ -71,8 +72,8 @@ def _pieces(corpus: Corpus) -> tuple[int | None, str]:
     return pieces, f"subword {pieces:,}, shared: {missing}"
 
 
-def unknown_share(train: Sequence[Pair], held: Sequence[Pair]) -> float:
-    """The share of held-out words, of both languages, that no training sentence has."""
+def unknown_fraction(train: Sequence[Pair], held: Sequence[Pair]) -> float:
+    """The fraction of held-out words, of both languages, that no training sentence has."""
     known = [{word for pair in train for word in pair[side]} for side in (0, 1)]
     unknown = [word not in known[side] for pair in held for side in (0, 1) for word in pair[side]]
     return sum(unknown) / len(unknown)
@@ -99,15 +100,20 @@ def choose_batches(
     return {"max_tokens": tokens}, [f"max-tokens {tokens:,}: {reason}"]
 
 
-def choose_epochs(given: argparse.Namespace, size: str, per_epoch: int) -> Chosen:
+def choose_epochs(given: argparse.Namespace, size: str, per_epoch: int, corpus: Corpus) -> Chosen:
     """How often the data is read, after it is split into batches.
 
-    Args: what the command line says, the size of the model, and the batches of an epoch.
+    Args: what the command line says, the size of the model, the batches of an epoch, and the
+    sentences.
     """
     told, usual = vars(given), SIZES[size]["epochs"]
-    accumulate = told.get("accumulate", 1)
-    needed = math.ceil(UPDATES * accumulate / per_epoch)
-    if {"epochs", "steps"} & told.keys() or needed <= usual:
+    if {"epochs", "steps"} & told.keys():
+        return {}, []
+    accumulate, updates = told.get("accumulate", 1), UPDATES.get(size, KNOWN_UPDATES)
+    if unknown_fraction(corpus.train, corpus.valid) <= UNKNOWN:
+        updates = KNOWN_UPDATES
+    needed = math.ceil(updates * accumulate / per_epoch)
+    if needed <= usual:
         return {}, []
     few = math.ceil(usual * per_epoch / accumulate)
     return {"epochs": needed}, [f"epochs {needed:,}: {usual} would be only {few:,} updates"]
@@ -116,7 +122,7 @@ def choose_epochs(given: argparse.Namespace, size: str, per_epoch: int) -> Chose
 def choose_threads(given: argparse.Namespace, d_model: int, device: str) -> Chosen:
     """How many threads of the processor compute.
 
-    Args: what the command line says, the width of the model, and the kind of its device.
+    Args: what the command line says, d_model, and the kind of device.
     """
     if "threads" in vars(given) or device != "cpu" or d_model >= WIDE:
         return {}, []

@@ -138,7 +138,7 @@ class Run:
         bounds = {name: vars(self.options)[name] for name in ("max_tokens", "batch_size")}
         self.stream = BatchStream(train, *self.vocabs, **bounds, seed=self.options.seed)
         if own:
-            self._choose(choose_epochs, size, self.stream.per_epoch)
+            self._choose(choose_epochs, size, self.stream.per_epoch, self.corpus)
         o = self.options
         self.steps = o.steps or math.ceil(o.epochs * self.stream.per_epoch / o.accumulate)
 

@@ -14,13 +14,14 @@ from train.__main__ import main
 from train.checkpoints import peek
 from train.choice import (
     CHOSEN,
+    KNOWN_UPDATES,
     SMALL_FROM,
     UPDATES,
     choose_batches,
     choose_epochs,
     choose_model,
     choose_threads,
-    unknown_share,
+    unknown_fraction,
 )
 from train.corpus import Corpus
 from train.options import SIZES, parse, settle
@@ -83,7 +84,7 @@ def test_without_room_or_package_words_stay_whole(monkeypatch):
 def test_the_share_of_unknown_words_counts_each_side_by_itself():
     train = [Pair(("a", "b"), ("c",))]
     held = [Pair(("a", "c", "a"), ("c", "b"))]
-    assert unknown_share(train, held) == 2 / 5
+    assert unknown_fraction(train, held) == 2 / 5
 
 
 def test_batches_are_small_where_tokens_are_few():
@@ -97,14 +98,25 @@ def test_batches_are_small_where_tokens_are_few():
     assert reasons == ["max-tokens 700: the longest sentence needs as many"]
 
 
-def test_few_batches_are_read_more_often():
-    assert choose_epochs(given(), "tiny", 4) == (
-        {"epochs": math.ceil(UPDATES / 4)},
-        [f"epochs {math.ceil(UPDATES / 4):,}: 5 would be only 20 updates"],
+@pytest.mark.parametrize(
+    ("size", "held", "updates"),
+    [
+        ("tiny", "w0", KNOWN_UPDATES),
+        ("tiny", "w0 w999", UPDATES["tiny"]),
+        ("small", "w0 w999", UPDATES["small"]),
+        ("base", "w0 w999", KNOWN_UPDATES),
+    ],
+)
+def test_few_batches_are_read_more_often(size, held, updates):
+    usual, some = SIZES[size]["epochs"], corpus(99, held=held)
+    assert choose_epochs(given(), size, 4, some) == (
+        {"epochs": math.ceil(updates / 4)},
+        [f"epochs {math.ceil(updates / 4):,}: {usual} would be only {4 * usual} updates"],
     )
-    enough = math.ceil(UPDATES / SIZES["tiny"]["epochs"])
-    assert choose_epochs(given(), "tiny", enough) == ({}, [])
-    assert choose_epochs(given("--accumulate 2"), "tiny", enough)[0] == {"epochs": 10}
+    enough = math.ceil(updates / usual)
+    assert choose_epochs(given(), size, enough, some) == ({}, [])
+    twice = choose_epochs(given("--accumulate 2"), size, enough, some)[0]
+    assert twice == {"epochs": math.ceil(2 * updates / enough)}
 
 
 def test_a_narrow_model_gets_one_thread():
@@ -133,7 +145,7 @@ def test_said_batches_and_epochs_are_not_chosen():
     for text in ("--max-tokens 99", "--batch-size 9"):
         assert choose_batches(given(text), "small", [(10, 20)]) == ({}, [])
     for text in ("--epochs 2", "--steps 2"):
-        assert choose_epochs(given(text), "small", 3) == ({}, [])
+        assert choose_epochs(given(text), "small", 3, corpus(99)) == ({}, [])
 
 
 def test_what_may_be_chosen_are_options_and_none_is_missed():
@@ -187,8 +199,8 @@ def test_a_run_is_made_of_what_was_chosen_and_remembers_why(files, tmp_path, cap
 
 def test_chosen_epochs_make_enough_updates(files):
     run = prepare(parse([*files, "--threads", "1"]))
-    assert run.steps >= UPDATES
-    assert run.steps - UPDATES < run.stream.per_epoch
+    assert run.steps >= KNOWN_UPDATES
+    assert run.steps - KNOWN_UPDATES < run.stream.per_epoch
     assert run.options.epochs == run.steps / run.stream.per_epoch
     assert run.options.max_tokens == 512
 
