@@ -461,6 +461,16 @@ def language(record: dict[str, Any]) -> str:
     return table(f"{header} | training loss", rows)
 
 
+@from_record
+def own_data(record: dict[str, Any]) -> str:
+    names = ("corpus", "setting", "bleu", "updates", "best", "seconds")
+    rows = [
+        [f"{run[name]:,}" if name in names[3:] else run[name] for name in names]
+        for run in record["runs"]
+    ]
+    return table("sentences | what is said | BLEU | updates | best after | s", rows)
+
+
 def letters_by_position() -> str:
     """The laboratory of "longer": next letters right in each stretch, mean over the seeds."""
     settings = [row for row in read_results("laboratories")["settings"] if row["task"] == "longer"]

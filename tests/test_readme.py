@@ -1,5 +1,6 @@
 """What README, and the pages of the book that it leads to, show works as it stands there."""
 
+import io
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import pytest
 
 from chapters.mistakes.properties import MODEL
 from tests.paths import BOOK, ROOT
+from train import translate
+from train.__main__ import main as train
 from train.options import parse
 
 README, TRAIN, CHECK = (
@@ -54,13 +57,72 @@ def test_python_runs(tmp_path):
 def test_make_knows_each_command(command):
     asked = subprocess.run(f"{command} --dry-run", shell=True, cwd=ROOT, capture_output=True)
     assert asked.returncode == 0, asked.stderr
+    run = re.search(r"RUN=(\S+)", command)
     for given in re.findall(r'ARGS="([^"]*)"', command):
-        parse(given.split())
+        if run:
+            translate.parse([run[1], *given.split()])
+        else:
+            parse(given.split())
 
 
 def test_the_commands_of_the_front_page_and_of_training_are_read():
     told = [re.split(r"[ =]", command)[1] for command in COMMANDS]
-    assert {name: told.count(name) for name in told} == {"book": 1, "test": 1, "lab": 1, "train": 4}
+    wanted = {"book": 1, "test": 1, "lab": 1, "train": 5, "translate": 4}
+    assert {name: told.count(name) for name in told} == wanted
+
+
+def sessions(page):
+    """What is typed on a page, and the lines that it shows below."""
+    blocks = re.findall(r"```text\n(.*?)```", page, re.S)
+    parts = [
+        part.splitlines() for block in blocks for part in re.split(r"^> ", block, flags=re.M)[1:]
+    ]
+    return [(typed, shown) for typed, *shown in parts]
+
+
+def test_the_shown_sessions_have_the_form_of_real_ones():
+    """On both pages the same sentences, and one whose second line is a score and then a map."""
+    front, page = sessions(README), sessions(TRAIN)
+    assert page[: len(front)] == front
+    assert len(front) == 2
+    ((typed, shown),) = page[2:]
+    scored, (head, *rows) = shown[:2], shown[2:]
+    assert all(re.fullmatch(r" {2}-\d\.\d{3} {2}\S.*", line) for line in scored)
+    assert head.split() == [*typed.split(), "<eos>"]
+    assert [row.split()[0] for row in rows] == [*scored[0].split()[1:], "<eos>"]
+    for row in rows:
+        assert len(row) == len(head)
+        assert 98 <= sum(map(int, re.findall(r"\d+", row))) <= 102
+    told = re.search(r"^([\d,]+) sentences, ([\d,]+) tokens in ([\d.]+) s: (.*)$", TRAIN, re.M)
+    sentences, tokens, seconds = (float(told[i].replace(",", "")) for i in (1, 2, 3))
+    speeds = [float(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", told[4])]
+    assert speeds == pytest.approx([sentences / seconds, tokens / seconds], rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_shown_commands_give_what_is_shown(tmp_path, monkeypatch, capsys):
+    """The whole training, then what both pages type: the same words; scores and maps are near."""
+    monkeypatch.chdir(tmp_path)
+    assert train(["--threads", "1", "--device", "cpu"]) == 0
+    said = (tmp_path / "runs/translation/summary.txt").read_text(encoding="utf-8")
+    assert float(re.search(r"BLEU ([\d.]+)", said)[1]) > 99
+    for typed, shown in sessions(TRAIN):
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed + "\n"))
+        best = ["--best", "2", "--show-attention"] if len(shown) > 2 else []
+        assert translate.main(["runs/translation", "--device", "cpu", *best]) == 0
+        done = capsys.readouterr()
+        if best:
+            (first, second, *rows), (score, *words) = done.out.splitlines(), shown[0].split()
+            assert first.split()[1:] == words
+            assert float(first.split()[0]) == pytest.approx(float(score), abs=0.2)
+            assert float(second.split()[0]) < float(first.split()[0])
+            assert [row.split()[0] for row in rows] == [row.split()[0] for row in shown[2:]]
+        elif len(shown) > 1:  # what is made of an unknown word depends on the machine
+            assert done.err.splitlines()[-1] == shown[1]
+        else:
+            assert done.out.splitlines() == shown
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -252,7 +252,6 @@ def select_rows(state: Any, rows: Int[Tensor, " rows"]) -> Any:
     )
 
 
-@torch.no_grad()
 def beam_search(
     model: SequenceModel,
     source: Int[Tensor, "batch source_time"],
@@ -264,12 +263,35 @@ def beam_search(
 ) -> tuple[Int[Tensor, "batch time"], Float[Tensor, " batch"]]:
     """Keep the `beam` likeliest prefixes at each step; return the best sentence that ended.
 
+    Args and errors: those of `n_best`, which does the search.
+    Returns: the new tokens, EOS included and PAD after it; and the score of each sentence.
+    Source: Sutskever et al. 2014, section 3.2; Wu et al. 2016, section 7.
+    """
+    inputs = (model, source, source_lengths, max_length)
+    tokens, scores = n_best(*inputs, n=1, beam=beam, alpha=alpha)
+    return tokens[:, 0], scores[:, 0]
+
+
+@torch.no_grad()
+def n_best(
+    model: SequenceModel,
+    source: Int[Tensor, "batch source_time"],
+    source_lengths: Int[Tensor, " batch"],
+    max_length: int,
+    *,
+    n: int,
+    beam: int = 4,
+    alpha: float = 0.6,
+) -> tuple[Int[Tensor, "batch n time"], Float[Tensor, "batch n"]]:
+    """Keep the `beam` likeliest prefixes at each step; return the `n` best sentences that ended.
+
     score(y) = log p(y | source) / lp(length of y), with lp from `length_penalty`
 
     A hypothesis that ends keeps its place, so with `beam` places the search stops after `beam`
-    ends at the latest. It stops earlier if no open hypothesis can overtake the best that ended.
-    That changes no result: log p only falls, so an open one reaches log p / lp(max_length) at most.
-    Only where nothing has ended after `max_length` tokens is the likeliest open one returned.
+    ends at the latest. It stops earlier if no open hypothesis can overtake the n-th best that
+    ended. That changes no result: log p only falls, so an open one reaches log p / lp(max_length)
+    at most. Only where nothing has ended after `max_length` tokens is the likeliest open one
+    returned.
 
     Args:
         model: what gives the logits.
@@ -277,17 +299,19 @@ def beam_search(
             it counts in the score and in the length.
         source_lengths: how many of its tokens are real.
         max_length: the most tokens that are made.
+        n: how many sentences are wanted; more than `beam` do not end.
         beam: hypotheses that are kept at each step.
         alpha: how much length is made up for, see `length_penalty`.
-    Returns: the new tokens, EOS included and PAD after it; and the score of each sentence.
-    Errors: ValueError for a beam or max_length below 1, an alpha below 0, a model whose state
+    Returns: the new tokens, EOS included and PAD after it, and the scores, the best first. Where
+        fewer than n have ended, the others are all PAD and have the score -inf.
+    Errors: ValueError for n, a beam or max_length below 1, an alpha below 0, a model whose state
         `select_rows` cannot read, or logits that are NaN or leave a sentence no token.
     Source: Sutskever et al. 2014, section 3.2; Wu et al. 2016, section 7.
     """
-    if beam < 1 or max_length < 1:
+    if min(n, beam, max_length) < 1:
         raise ValueError(
-            "expected a beam and a max_length of at least 1, got "
-            f"beam={beam} and max_length={max_length}; a beam of 1 is greedy decoding"
+            "expected n, a beam and a max_length of at least 1, got "
+            f"n={n}, beam={beam} and max_length={max_length}; a beam of 1 is greedy decoding"
         )
     highest_penalty = length_penalty(max_length, alpha)
     batch, device = len(source), source.device
@@ -300,9 +324,8 @@ def beam_search(
     total[:, 0] = 0.0  # one hypothesis for each sentence, without words
     tokens = source.new_full((batch, beam, max_length), PAD)
     places = torch.full((batch, 1), beam, device=device)  # that no ended hypothesis holds
-    best = source.new_full((batch, max_length), PAD)
-    best_score = torch.full_like(total[:, 0], -torch.inf)
-    best_length = source.new_full((batch,), max_length)
+    best = source.new_full((batch, n, max_length), PAD)
+    best_score = total.new_full((batch, n), -torch.inf)
     with in_mode(model, training=False):
         state = model.start(source, source_lengths)
         for length in range(1, max_length + 1):
@@ -316,20 +339,18 @@ def beam_search(
             tokens = tokens.gather(1, parent.unsqueeze(-1).expand_as(tokens))
             tokens[:, :, length - 1] = word
 
-            # What ends now leaves the table; the best end so far of each sentence is remembered.
+            # What ends now leaves the table; the n best ends so far of a sentence are remembered.
             ended = (word == EOS) & total.isfinite()
-            scores = (total / length_penalty(length, alpha)).masked_fill(~ended, -torch.inf)
-            score, which = scores.max(dim=1)
-            better = score > best_score
-            best[better], best_score[better] = tokens[better, which[better]], score[better]
-            best_length[better] = length
+            if ended.any():
+                scores = (total / length_penalty(length, alpha)).masked_fill(~ended, -torch.inf)
+                best, best_score = _merge(best, best_score, tokens, scores)
             places = places - ended.sum(dim=1, keepdim=True)
             total[ended] = -torch.inf
 
             # log p only falls and lp is largest at max_length: no open hypothesis can get above
-            # its bound, so where an end has reached the highest of them the search is over.
+            # its bound, so where n ends have reached the highest of them the search is over.
             bound, likeliest = (total / highest_penalty).max(dim=1)
-            total[best_score >= bound] = -torch.inf
+            total[best_score[:, -1] >= bound] = -torch.inf
             is_open = total.isfinite()
             if length == max_length or not is_open.any():
                 break
@@ -337,10 +358,27 @@ def beam_search(
             row = was_open.flatten().cumsum(0).view_as(was_open) - 1
             state = _follow(state, row.gather(1, parent)[is_open], len(token))
             token = word[is_open]
-    cut_off = best_score.isinf()  # nothing has ended: the likeliest open one instead
-    best[cut_off], best_score[cut_off] = tokens[cut_off, likeliest[cut_off]], bound[cut_off]
-    _require_choice(best_score)
-    return best[:, : int(best_length.max())], best_score
+    cut_off = best_score[:, 0].isinf()  # nothing has ended: the likeliest open one instead
+    best[cut_off, 0], best_score[cut_off, 0] = tokens[cut_off, likeliest[cut_off]], bound[cut_off]
+    _require_choice(best_score[:, 0])
+    longest = length if cut_off.any() else int((best == EOS).nonzero()[:, 2].max()) + 1
+    return best[:, :, :longest], best_score
+
+
+def _merge(
+    best: Int[Tensor, "batch n time"],
+    best_score: Float[Tensor, "batch n"],
+    tokens: Int[Tensor, "batch beam time"],
+    scores: Float[Tensor, "batch beam"],
+) -> tuple[Int[Tensor, "batch n time"], Float[Tensor, "batch n"]]:
+    """The n best of both tables, and their scores; of equals those that came first.
+
+    Where a score is -inf the row is all PAD.
+    """
+    tokens = tokens.masked_fill(scores.isinf().unsqueeze(-1), PAD)
+    scores, order = torch.cat([best_score, scores], 1).sort(dim=1, descending=True, stable=True)
+    order = order[:, : best.size(1)].unsqueeze(-1).expand_as(best)
+    return torch.cat([best, tokens], 1).gather(1, order), scores[:, : best.size(1)]
 
 
 def _continue(

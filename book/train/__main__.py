@@ -75,7 +75,7 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
             if ranks.rank == 0:
                 text = summarise(run)
                 write_whole(run.out / SUMMARY, lambda part: part.write_text(text, encoding="utf-8"))
-                tqdm.write("\n" + text)
+                tqdm.write(f"\n{text}\nTranslate with it: {_translate(run.out)}")
         return 0, ""
     except KeyboardInterrupt:
         if run is None or not (run.out / STATE).exists():
@@ -105,13 +105,24 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
     return 1, f"error: {message}"
 
 
+def _translate(out: Path) -> str:
+    """The command that uses a finished run: by make where there is the book's, else as _again."""
+    book = Path(__file__).resolve().parents[1]
+    if Path.cwd() == book.parent and (book.parent / "Makefile").exists():
+        return f"make translate RUN={shlex.quote(str(out))}"
+    return _from_book([str(Path(sys.executable)), "-m", "train.translate", str(out.absolute())])
+
+
 def _again(out: Path, processes: int) -> str:
     """The command that goes on with a run, from whatever folder it is pasted in."""
-    book, python = Path(__file__).parents[1], [str(Path(sys.executable)), "-m"]
+    python = [str(Path(sys.executable)), "-m"]
     if processes > 1:
         python += ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m"]
-    resume = shlex.join([*python, "train", "--resume", "--out", str(out.absolute())])
-    return f"(cd {shlex.quote(str(book))} && {resume})"
+    return _from_book([*python, "train", "--resume", "--out", str(out.absolute())])
+
+
+def _from_book(command: Sequence[str]) -> str:
+    return f"(cd {shlex.quote(str(Path(__file__).parents[1]))} && {shlex.join(command)})"
 
 
 if __name__ == "__main__":

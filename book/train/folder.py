@@ -10,6 +10,9 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 STATE, BEST, LOSSES, SUMMARY = "last.pt", "best.safetensors", "losses.jsonl", "summary.txt"
 LOCK = "run.lock"
+TABLE = "losses.csv"
+BOARD = "tensorboard"  # a folder
+FILES = (STATE, BEST, LOSSES, TABLE, SUMMARY)  # that a run leaves
 
 
 @contextmanager
@@ -46,7 +49,7 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
         if not isinstance(lock, SoftFileLock):  # which writes the same by itself
             with suppress(OSError):  # a system that locks the content of the file, too
                 (folder / LOCK).write_text(f"{os.getpid()}\n{platform.node()}\n", encoding="utf-8")
-        for name in (STATE, BEST, LOSSES, SUMMARY):
+        for name in FILES:
             for part in folder.glob(f"{name}*.part"):
                 part.unlink()
         yield

@@ -1,15 +1,23 @@
-"""The losses of a run in a file: one JSON object a line, which a resumed run goes on writing."""
+"""The losses of a run in a file: one JSON object a line, which a resumed run goes on writing.
+
+The same losses stand in a table beside it, in CSV, with a row for each update; and, if asked for,
+in the files of TensorBoard.
+"""
 
 import hashlib
 import json
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from train.checkpoints import write_whole
+from train.folder import TABLE
+
+COLUMNS = ("step", "loss", "lr", "validation_loss")  # of the table
 
 
 class LossLog:
@@ -17,7 +25,8 @@ class LossLog:
 
     Args: `run`, the fingerprint. For a run that goes on, `keep`, the updates that it has behind it,
     and `told`, what `told()` was at that point: later lines are dropped, and so is a last line that
-    a killed process left half written. Without a path nothing is written.
+    a killed process left half written. Without a path nothing is written. `board`, a writer of
+    TensorBoard that gets the same numbers.
     Errors: ValueError for lines that are not those of the run.
 
     notice  what is missing of the log of a run that goes on, or nothing
@@ -30,8 +39,11 @@ class LossLog:
         *,
         keep: int = 0,
         told: dict[str, Any] | None = None,
+        board: Any = None,
     ):
         self._path = path or Path(os.devnull)
+        self._table = path.with_name(TABLE) if path else Path(os.devnull)
+        self._board = board
         self._waiting: list[tuple[int, dict[str, Any]]] = []
         self.notice = ""
         if path is None:
@@ -43,6 +55,8 @@ class LossLog:
         text = b"".join(lines)
         self._lines, self._digest = len(lines), hashlib.sha256(text)
         write_whole(path, lambda part: part.write_bytes(text))
+        table = ",".join(COLUMNS) + "\n" + _rows(lines)
+        write_whole(self._table, lambda part: part.write_text(table, encoding="utf-8"))
 
     def _kept(self, path: Path, keep: int, told: dict[str, Any] | None) -> list[bytes]:
         """The lines that a run that goes on finds of its earlier updates."""
@@ -85,13 +99,13 @@ class LossLog:
                     "lower --lr, or warm up longer, in a new folder"
                 )
             lines.append(_line(entry))
-        try:
-            with self._path.open("ab") as stream:
-                stream.writelines(lines)
-        except OSError as error:
-            raise OSError(
-                f"expected to write {self._path}, got: {error.strerror}; make room on its disk"
-            ) from error
+        _append(self._path, b"".join(lines))
+        _append(self._table, _rows(lines).encode())
+        if self._board is not None:
+            for step, values in self._waiting:
+                for name, value in values.items():
+                    self._board.add_scalar(name, float(value), step)
+            self._board.flush()
         self._waiting = []
         self._lines += len(lines)
         self._digest.update(b"".join(lines))
@@ -112,6 +126,43 @@ class LossLog:
 
 def _line(entry: dict[str, Any]) -> bytes:
     return json.dumps(entry).encode() + b"\n"
+
+
+def _append(path: Path, text: bytes) -> None:
+    try:
+        with path.open("ab") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise OSError(
+            f"expected to write {path}, got: {error.strerror}; make room on its disk"
+        ) from error
+
+
+def _rows(lines: Sequence[bytes]) -> str:
+    """The rows of the table for some lines of the log: one for each update, with gaps."""
+    by_step: dict[int, dict[str, Any]] = {}
+    for entry in map(json.loads, lines):
+        if "run" not in entry:  # as the log's first line, which has the fingerprint alone
+            by_step.setdefault(entry["step"], {}).update(entry)
+    cells = ([str(row.get(name, "")) for name in COLUMNS] for row in by_step.values())
+    return "".join(",".join(row) + "\n" for row in cells)
+
+
+def open_board(folder: Path, done: int) -> Any:
+    """TensorBoard's own writer, for a run that has so many updates behind it.
+
+    What the folder has of later updates is not shown any more.
+    Errors: ModuleNotFoundError with the command that helps if the package is missing.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "expected the package tensorboard, which --tensorboard needs, but it is not "
+            "installed: run `pip install tensorboard`, or leave the option out: the losses stand "
+            f"in {TABLE} too"
+        ) from error
+    return SummaryWriter(str(folder), purge_step=done + 1)
 
 
 def _step(line: bytes, place: str) -> int:

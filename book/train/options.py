@@ -1,7 +1,7 @@
 """What `python -m train` can be told: the options, their defaults, and what excludes what."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -20,12 +20,12 @@ SIZES = {
 }
 HUGE = 2**63  # what torch counts to
 # A resumed run is the same run: only what does not change its weights may be told again.
-FREE = {"resume", "out", "device", "threads", "save_every", "beam", "alpha"}
+FREE = {"resume", "out", "device", "threads", "save_every", "beam", "alpha", "tensorboard"}
 # Where the sentences are. A run is fixed by the sentences themselves.
 PLACES = {"data", "source", "target", "train", "valid", "test"}
 
 
-def _number(
+def number(
     kind: type, least: int | float, below: int | float | None = None, *, above: bool = False
 ) -> Callable[[str], Any]:
     """A reader of numbers from `least`, or above it, to just under `below`, for argparse."""
@@ -56,8 +56,8 @@ def _option(text: str, default: Any = None, **settings: Any) -> tuple[Any, dict[
     return default, settings | {"help": text}
 
 
-_COUNT, _SHARE = _number(int, 1), _number(float, 0.0, 1)
-_RATE, _SPAN = _number(float, 0, above=True), _number(float, 0.0)
+_COUNT, _SHARE = number(int, 1), number(float, 0.0, 1)
+_RATE, _SPAN = number(float, 0, above=True), number(float, 0.0)
 _FILES: dict[str, Any] = {"nargs": "+", "metavar": "FILE"}
 _YES_OR_NO = argparse.BooleanOptionalAction
 _SCHEDULES, _PRECISIONS = ("cosine", "paper", "constant"), ("auto", "float32", "bfloat16")
@@ -91,14 +91,14 @@ _OPTIONS = {
         "smoothing": _option("label smoothing", 0.1, type=_SHARE),
         "schedule": _option("of the learning rate", "cosine", choices=_SCHEDULES),
         "lr": _option("highest rate (default 0.256 / d_model; paper: a factor, 1)", type=_RATE),
-        "warmup": _option("updates (default 1/20 of all; paper: 4000)", type=_number(int, 0)),
+        "warmup": _option("updates (default 1/20 of all; paper: 4000)", type=number(int, 0)),
         "clip": _option("longest gradient", 1.0, type=_RATE),
         "max_tokens": _option("in a batch, on either side, padding included", type=_COUNT),
         "batch_size": _option("sentences in a batch, instead of max-tokens", type=_COUNT),
         "accumulate": _option("batches that make one update", 1, type=_COUNT),
         "epochs": _option("times through the data", type=_COUNT),
         "steps": _option("updates, instead of epochs", type=_COUNT),
-        "seed": _option("of parameters, dropout and order", 0, type=_number(int, 0, 2**32)),
+        "seed": _option("of parameters, dropout and order", 0, type=number(int, 0, 2**32)),
     },
     "machine": {
         "precision": _option("auto: bfloat16 on GPU", "auto", choices=_PRECISIONS),
@@ -111,8 +111,13 @@ _OPTIONS = {
         ),
         "save_every": _option("0: after each update", 60.0, type=_SPAN, metavar="SECONDS"),
         "resume": _option("go on with the run in --out", False, action="store_true"),
+        "tensorboard": _option(
+            "losses for TensorBoard too, in OUT/tensorboard; needs the package tensorboard",
+            False,
+            action=_YES_OR_NO,
+        ),
         "beam": _option("of the final translations; 1 is greedy", 4, type=_COUNT),
-        "alpha": _option("length penalty of the beam", 0.6, type=_number(float, 0.0, 100)),
+        "alpha": _option("length penalty of the beam", 0.6, type=number(float, 0.0, 100)),
     },
 }
 DEFAULTS = {name: default for group in _OPTIONS.values() for name, (default, _) in group.items()}
@@ -139,7 +144,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         description="Train a Transformer to translate: on the book's task, or on your own files.",
         argument_default=argparse.SUPPRESS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"sizes; tiny is the default, with files it is small:\n{sizes}\n{_EXAMPLES}",
+        epilog="with files: what is not said of size, dropout, sub-words, batches, epochs and\n"
+        "threads is chosen by them, and printed with the reason\n\n"
+        f"sizes; without files tiny is the default:\n{sizes}\n{_EXAMPLES}",
     )
     for title, options in _OPTIONS.items():
         group = parser.add_argument_group(title)
@@ -181,11 +188,19 @@ def _conflict(given: dict[str, Any]) -> str | None:
     return None
 
 
-def settle(given: argparse.Namespace) -> argparse.Namespace:
-    """Fill in the defaults: those of the size, then the others."""
+def reads_files(given: argparse.Namespace) -> bool:
+    """Whether the sentences are the reader's own: then what is not said is chosen by them."""
+    return bool({"data", "train"} & vars(given).keys())
+
+
+def settle(
+    given: argparse.Namespace, chosen: Mapping[str, Any] | None = None
+) -> argparse.Namespace:
+    """Fill in the defaults: those of the size, what was chosen by the data, then the others."""
     told = vars(given)
-    size = told.get("size", "small" if {"data", "train"} & told.keys() else "tiny")
-    filled = DEFAULTS | SIZES[size] | told | {"size": size}
+    of_data = dict(chosen or {})
+    size = told.get("size") or of_data.get("size") or ("small" if reads_files(given) else "tiny")
+    filled = DEFAULTS | SIZES[size] | of_data | told | {"size": size}
     for instead, usual in (("batch_size", "max_tokens"), ("steps", "epochs")):
         if instead in told and usual not in told:
             filled[usual] = None

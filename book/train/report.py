@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from hashlib import sha256
 
-from lib.decoding import translate
 from lib.metrics import bleu, exact_match
 from train.folder import BEST, LOSSES
-from train.run import EXTRA_LENGTH, Run, perplexity
+from train.run import Run, perplexity
+from train.translator import Translator
 
 EXAMPLES = 3
 
@@ -29,6 +29,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
         ("training", f"{run.steps:,} updates, {run.stream.per_epoch:,} batches an epoch"),
         ("", f"schedule {o.schedule}, rate {o.lr:.2g}, smoothing {o.smoothing}, seed {o.seed}"),
         ("", f"{machine}, {'bfloat16' if run.autocast else 'float32'}"),
+        *((("chosen" if not at else ""), reason) for at, reason in enumerate(run.reasons)),
     ]
 
 
@@ -47,14 +48,13 @@ def summarise(run: Run) -> str:
         ("validation", f"loss {p.best_loss:.3f}, {perplexity(p.best_loss)}"),
         ("", f"the best, after update {p.best_step:,}: these parameters are scored"),
     ]
-    model, *vocabs = run.best()
+    translator = Translator(*run.best(), o.beam, o.alpha)
     run.log.check()
-    beam = o.beam if o.beam > 1 else None
-    how = f"beam {beam}, alpha {o.alpha}" if beam else "greedy"
+    how = f"beam {o.beam}, alpha {o.alpha}" if o.beam > 1 else "greedy"
     examples: list[str] = []
     for name, pairs in run.corpus.tests.items():
-        longest = max(len(vocabs[0].encode(pair.source)) for pair in pairs) + EXTRA_LENGTH
-        said = translate(model, pairs, *vocabs, max_length=longest, beam=beam, alpha=o.alpha)
+        found = translator.translate([pair.source for pair in pairs])
+        said = [best[0].words for best in found]
         truths = [pair.target for pair in pairs]
         result = bleu(said, truths)
         rows += [

@@ -7,7 +7,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -33,11 +33,19 @@ from lib.training import (
 )
 from lib.transformer import Config, Transformer
 from train.checkpoints import load_checkpoint, load_model, peek, save_checkpoint, save_model
+from train.choice import (
+    CHOSEN,
+    Chosen,
+    choose_batches,
+    choose_epochs,
+    choose_model,
+    choose_threads,
+)
 from train.corpus import make_vocabularies, read_corpus
-from train.folder import BEST, LOSSES, STATE
-from train.losses import LossLog
+from train.folder import BEST, BOARD, LOSSES, STATE
+from train.losses import LossLog, open_board
 from train.machine import device, expect_memory, use_threads
-from train.options import DEFAULTS, FREE, PLACES, settle
+from train.options import DEFAULTS, FREE, PLACES, reads_files, settle
 from train.ranks import Ranks
 from train.subword import vocabulary_from_json, vocabulary_to_json
 
@@ -61,11 +69,13 @@ class Run:
     """One training run: data, model, optimiser and place, new or taken from a checkpoint.
 
     Args: options as `settle` fills them; `kept`, what the checkpoint to resume from tells; `ranks`,
-    the processes that train together. What is done in step with them says so below.
+    the processes that train together; `given`, what the command line says of a new run: the rest is
+    chosen by its sentences. What is done in step with the other processes says so below.
     Errors: ValueError for files, sizes or options that do not fit; OSError.
 
     fingerprint  a short text that is another one for other sentences, words or options
     notices      what was missing of a run that goes on
+    reasons      of what was chosen by the data, a line for each
     """
 
     def __init__(
@@ -73,11 +83,15 @@ class Run:
         options: argparse.Namespace,
         kept: dict[str, Any] | None = None,
         ranks: Ranks = ALONE,
+        given: argparse.Namespace | None = None,
     ):
         o = self.options = options
+        self._given = None if kept else given
         self.ranks = ranks
         self.out = Path(o.out)
         self.notices: list[str] = []
+        self.reasons: list[str] = (kept or {}).get("reasons", [])
+        self._chosen: dict[str, Any] = {}
         self.vocabs: tuple[Vocabulary, Vocabulary]
         self.progress: Progress
         seed_everything(o.seed)
@@ -88,14 +102,17 @@ class Run:
         ranks.expect_same(self._digest())
 
     def _read(self, kept: dict[str, Any] | None) -> None:
-        """The device, the sentences and what their words are numbered by."""
+        """The device, the sentences, what their words are numbered by, and their batches."""
         o = self.options
-        use_threads(o.threads)
         self.device = device(self.ranks.device(o.device))
         bf16 = {"auto": self.device.type == "cuda", "bfloat16": True, "float32": False}
         self.autocast = torch.bfloat16 if bf16[o.precision] else None
         self.loss = partial(teacher_forcing, autocast=self.autocast)
         self.corpus = read_corpus(o)
+        if self._given and reads_files(self._given):
+            self._choose(choose_model, self.corpus)
+        self._choose(choose_threads, self.options.d_model, self.device.type)
+        use_threads(self.options.threads)
         self.sentences = now = self.corpus.fingerprints()
         if kept:
             before = _sentences(kept)
@@ -107,7 +124,33 @@ class Run:
             source, target = map(vocabulary_from_json, kept["vocabularies"])
             self.vocabs = source, target
         else:
-            self.vocabs = make_vocabularies(self.corpus.train, o)
+            self.vocabs = make_vocabularies(self.corpus.train, self.options)
+        self._make_batches()
+
+    def _make_batches(self) -> None:
+        """Split the sentences into batches; it follows how many updates there are."""
+        own = self._given is not None and reads_files(self._given)
+        size, train = self.options.size, self.corpus.train
+        if own:
+            sides = zip(self.vocabs, zip(*train, strict=True), strict=True)
+            counts = [[len(vocab.encode(words)) + 1 for words in side] for vocab, side in sides]
+            self._choose(choose_batches, size, list(zip(*counts, strict=True)))
+        bounds = {name: vars(self.options)[name] for name in ("max_tokens", "batch_size")}
+        self.stream = BatchStream(train, *self.vocabs, **bounds, seed=self.options.seed)
+        if own:
+            self._choose(choose_epochs, size, self.stream.per_epoch, self.corpus)
+        o = self.options
+        self.steps = o.steps or math.ceil(o.epochs * self.stream.per_epoch / o.accumulate)
+
+    def _choose(self, choose: Callable[..., Chosen], *facts: Any) -> None:
+        """Let what the command line of a new run leaves open follow from some facts."""
+        if self._given is None:
+            return
+        chosen, reasons = choose(self._given, *facts)
+        self._chosen |= chosen
+        self.reasons += reasons
+        threads = self._chosen.get("threads", self.options.threads)
+        self.options = settle(self._given, self._chosen | {"threads": threads})
 
     def _build(self, kept: dict[str, Any] | None) -> None:
         """The model and all that is needed to train it, in the state of the checkpoint."""
@@ -117,9 +160,6 @@ class Run:
         self.model = Transformer(config).to(self.device)
         self.optimizer = paper_adam(self.model)
         self.state = (self.out / STATE, self.model, self.optimizer)  # a file, and what it keeps
-        bounds = {"max_tokens": o.max_tokens, "batch_size": o.batch_size}
-        self.stream = BatchStream(self.corpus.train, *self.vocabs, **bounds, seed=o.seed)
-        self.steps = o.steps or math.ceil(o.epochs * self.stream.per_epoch / o.accumulate)
         self.schedule = self._schedule()
         self._expect_sensible(config, new=kept is None)
         self.step, self.progress, self.stopping = 0, Progress(), False
@@ -134,7 +174,8 @@ class Run:
         losses = kept.get("losses") if kept else None
         if kept and ranks.rank == 0:
             self._look_at_best()
-        self.log = LossLog(path, self.fingerprint, keep=self.step, told=losses)
+        board = open_board(self.out / BOARD, self.step) if path and o.tensorboard else None
+        self.log = LossLog(path, self.fingerprint, keep=self.step, told=losses, board=board)
         self.notices += [self.log.notice] if self.log.notice else []
 
     def _fingerprint(self) -> str:
@@ -186,30 +227,7 @@ class Run:
             self.progress.best_loss, self.progress.best_step = math.inf, 0
 
     def _fault_of_best(self) -> str:
-        """What is wrong with the best parameters in the folder; nothing before there are any."""
-        path, wanted = self.out / BEST, self._about()
-        if math.isinf(self.progress.best_loss):
-            return ""
-        if not path.exists():
-            return f"{path} is gone"
-        try:
-            found = peek(path)
-        except ValueError as error:
-            return str(error)
-        if found.get("run", self.fingerprint) != self.fingerprint:
-            raise ValueError(
-                f"expected the weights of this run in {path}, got those of another one, with the "
-                f"fingerprint {found['run']} and not {self.fingerprint}; move them away"
-            )
-        if {"run": self.fingerprint} | found != wanted:
-            after = f"update {wanted['step']:,}, with a loss of {wanted['validation_loss']:.4g}"
-            return f"{path}: expected the weights after {after}, got others"
-        return ""
-
-    def _about(self) -> dict[str, Any]:
-        """What is told beside the best parameters."""
-        p = self.progress
-        return {"run": self.fingerprint, "step": p.best_step, "validation_loss": p.best_loss}
+        return fault_of_best(self.out / BEST, self.fingerprint, self.progress)
 
     def best(self) -> tuple[Transformer, Vocabulary, Vocabulary]:
         """The model with the best parameters, as `load_model` gives it.
@@ -252,6 +270,7 @@ class Run:
             "losses": self.log.told(),
             "vocabularies": [vocabulary_to_json(vocab) for vocab in self.vocabs],
             "progress": asdict(self.progress),
+            "reasons": self.reasons,
             "launch": self.ranks.launch,
             "ranks": generators,
         }
@@ -273,7 +292,8 @@ class Run:
         if best:
             self.progress.best_loss, self.progress.best_step = loss, self.step
             if self.ranks.rank == 0:
-                save_model(self.out / BEST, self.model, *self.vocabs, self._about())
+                about = _about(self.fingerprint, self.progress)
+                save_model(self.out / BEST, self.model, *self.vocabs, about)
         tqdm.write(
             f"update {self.step:,} of {self.steps:,}: validation loss {loss:.3f}, "
             f"{perplexity(loss)}{', the best so far' if best else ''}"
@@ -326,7 +346,7 @@ def prepare(given: argparse.Namespace, ranks: Ranks = ALONE) -> Run:
     Errors: ValueError when there is nothing to resume, or a run that must not be overwritten.
     """
     options, kept = ranks.agree(partial(_what_is_asked, given, ranks))
-    return Run(options, kept, ranks)
+    return Run(options, kept, ranks, given)
 
 
 def _what_is_asked(
@@ -335,13 +355,13 @@ def _what_is_asked(
     """The options of the run, and what the checkpoint tells from which it goes on."""
     options = settle(given)
     state = Path(options.out) / STATE
-    if options.resume or _was_begun_by(ranks, options, state):
+    if options.resume or _was_begun_by(ranks, given, options, state):
         if not state.exists():
             raise ValueError(
                 f"expected a run to resume in {options.out}, there is no {STATE}; "
                 "name its folder with --out, or begin one without --resume"
             )
-        kept = _kept(state)
+        kept = read_state(state)
         told = {name: value for name, value in vars(given).items() if name in FREE}
         # `out` even if it was not told: the folder may have been copied or renamed since.
         return argparse.Namespace(**DEFAULTS | kept["options"] | told | {"out": options.out}), kept
@@ -360,16 +380,50 @@ def _what_is_asked(
     return options, None
 
 
-def _was_begun_by(ranks: Ranks, options: argparse.Namespace, state: Path) -> bool:
+def _was_begun_by(
+    ranks: Ranks, given: argparse.Namespace, options: argparse.Namespace, state: Path
+) -> bool:
     """Whether this state is that of the same start by torchrun, before it restarted the run."""
     if not (ranks.restarted and state.exists()):
         return False
-    kept = _kept(state)
-    same = all(kept["options"].get(name) == value for name, value in _fixed(options).items())
+    kept = read_state(state)
+    told = {n: value for n, value in _fixed(options).items() if n not in CHOSEN or n in given}
+    same = all(kept["options"].get(name) == value for name, value in told.items())
     return same and kept.get("launch") == ranks.launch
 
 
-def _kept(state: Path) -> dict[str, Any]:
+def fault_of_best(path: Path, run: str, progress: Progress) -> str:
+    """What is wrong with a run's best parameters in a file; nothing before there are any.
+
+    Args: the file, the fingerprint of the run, and what the run knows of its best parameters.
+    Errors: ValueError for the weights of another run, which must not be overwritten.
+    """
+    if math.isinf(progress.best_loss):
+        return ""
+    if not path.exists():
+        return f"{path} is gone"
+    try:
+        found = peek(path)
+    except ValueError as error:
+        return str(error)
+    if found.get("run", run) != run:
+        raise ValueError(
+            f"expected the weights of this run in {path}, got those of another one, with the "
+            f"fingerprint {found['run']} and not {run}; move them away"
+        )
+    wanted = _about(run, progress)
+    if {"run": run} | found != wanted:
+        after = f"update {wanted['step']:,}, with a loss of {wanted['validation_loss']:.4g}"
+        return f"{path}: expected the weights after {after}, got others"
+    return ""
+
+
+def _about(run: str, progress: Progress) -> dict[str, Any]:
+    """What is told beside the best parameters."""
+    return {"run": run, "step": progress.best_step, "validation_loss": progress.best_loss}
+
+
+def read_state(state: Path) -> dict[str, Any]:
     """What a run has told in its checkpoint. Errors: ValueError for a checkpoint of none."""
     kept = peek(state)
     if not isinstance(kept, dict) or not kept.keys() >= {"options", "vocabularies", "progress"}:

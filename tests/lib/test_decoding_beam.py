@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.data import BOS, EOS, PAD
-from lib.decoding import beam_search, greedy, length_penalty, select_rows
+from lib.decoding import beam_search, greedy, length_penalty, n_best, select_rows
 from lib.positions import SCHEMES
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
 from lib.transformer import Config, Transformer
@@ -129,6 +129,7 @@ def test_score_is_the_penalised_log_probability(make, beam):
 
 
 def slow_beam(model, source, lengths, max_length, beam, alpha):
+    """What has ended, or been cut off where nothing has, the best first."""
     open_, ended = [([], 0.0)], []
     for length in range(1, max_length + 1):
         grown = [[*words, token] for words, _ in open_ for token in range(VOCAB)]
@@ -142,7 +143,8 @@ def slow_beam(model, source, lengths, max_length, beam, alpha):
             break
     if not ended:
         ended = [(words, p / length_penalty(len(words), alpha)) for words, p in open_]
-    return max(ended, key=lambda one: one[1])
+        ended = [max(ended, key=lambda one: one[1])]
+    return sorted(ended, key=lambda one: -one[1])
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 3.0])
@@ -155,12 +157,43 @@ def test_equals_the_slow_search_and_does_not_mind_company(make, seed, beam, alph
     tokens, scores = beam_search(model, SOURCE, LENGTHS, 6, beam=beam, alpha=alpha)
     for row, length in enumerate(LENGTHS.tolist()):
         source, lengths = SOURCE[row : row + 1, :length], LENGTHS[row : row + 1]
-        words, score = slow_beam(model, source, lengths, 6, beam, alpha)
+        words, score = slow_beam(model, source, lengths, 6, beam, alpha)[0]
         assert unpadded(tokens[row]) == words
         assert scores[row].item() == pytest.approx(score, abs=1e-9)
         alone, alone_score = beam_search(model, source, lengths, 6, beam=beam, alpha=alpha)
         assert unpadded(alone[0]) == words
         assert_close(alone_score[0], scores[row], 1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 3.0])
+@pytest.mark.parametrize(("n", "beam"), [(2, 3), (5, 5), (4, 2)])
+@every_model
+def test_the_n_best_are_those_of_the_slow_search(make, n, beam, alpha):
+    """The slow one never ends early. What has not ended is all PAD; the first is beam_search's."""
+    model = make(1)
+    tokens, scores = n_best(model, SOURCE, LENGTHS, 6, n=n, beam=beam, alpha=alpha)
+    assert scores.shape == (3, n)
+    for row, length in enumerate(LENGTHS.tolist()):
+        source, lengths = SOURCE[row : row + 1, :length], LENGTHS[row : row + 1]
+        wanted = slow_beam(model, source, lengths, 6, beam, alpha)[:n]
+        there = scores[row].isfinite()
+        assert there.tolist() == [place < len(wanted) for place in range(n)]
+        assert [unpadded(one) for one in tokens[row][there]] == [words for words, _ in wanted]
+        assert scores[row][there].tolist() == pytest.approx([p for _, p in wanted], abs=1e-9)
+        assert (tokens[row][~there] == PAD).all()
+    best, score = beam_search(model, SOURCE, LENGTHS, 6, beam=beam, alpha=alpha)
+    assert torch.equal(best, tokens[:, 0, : best.shape[1]])
+    assert (tokens[:, 0, best.shape[1] :] == PAD).all()
+    assert torch.equal(score, scores[:, 0])
+
+
+def test_the_second_best_is_found_before_the_search_stops():
+    """B EOS has 0.4 after two steps; A A EOS, with 0.15, needs one more than the best one."""
+    model = Table(GARDEN_PATH)
+    tokens, scores = n_best(model, *ONE, 5, n=3, beam=4, alpha=0.0)
+    assert len(model.fed) == 3
+    assert [unpadded(one) for one in tokens[0]] == [[B, EOS], [A, A, EOS], [A, B, EOS]]
+    assert scores[0].exp().tolist() == pytest.approx([0.4, 0.15, 0.5 * (0.3 - 1e-3)], rel=1e-6)
 
 
 @pytest.mark.parametrize("positions", SCHEMES)
@@ -282,14 +315,19 @@ def test_leaves_the_mode_as_it_was(mode):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"beam": 0}, "expected a beam and a max_length of at least 1, got beam=0"),
-        ({"max_length": 0}, "got beam=4 and max_length=0"),
+        ({"beam": 0}, "expected n, a beam and a max_length of at least 1, got n=1, beam=0"),
+        ({"max_length": 0}, "got n=1, beam=4 and max_length=0"),
         ({"alpha": -1.0}, "alpha from 0 to 50, got 5 and -1.0"),
     ],
 )
 def test_what_it_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
         beam_search(Table(GARDEN_PATH), *ONE, **({"max_length": 5} | arguments))
+
+
+def test_no_best_one_is_refused():
+    with pytest.raises(ValueError, match="of at least 1, got n=0, beam=4 and max_length=5"):
+        n_best(Table(GARDEN_PATH), *ONE, 5, n=0)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), -torch.inf])

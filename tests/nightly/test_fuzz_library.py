@@ -30,6 +30,7 @@ ATOMIC = "attention.KeyValueCache.append"  # refused, it has changed nothing
 NOT_FINITE = {  # minus infinity for what is not kept, NaN for a group without a sentence
     "decoding.keep_top_k",
     "decoding.keep_top_p",
+    "decoding.n_best",  # where fewer than n have ended
     "metrics.accuracy_by_length",
 }
 CHANGES = {  # what these are given, because it is what they are for

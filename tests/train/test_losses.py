@@ -1,13 +1,15 @@
 """The log of a run: what is written, what is dropped, and what somebody else has done to it."""
 
+import csv
 import json
 import math
+import sys
 
 import pytest
 import torch
 
 from tests.helpers import full_disk
-from train.losses import LossLog
+from train.losses import LossLog, open_board
 
 HEAD = [{"step": 0, "run": "abc"}]
 
@@ -150,3 +152,105 @@ def test_a_full_disk_is_told_in_one_line(log):
     assert (
         LossLog(path, "abc", keep=7, told={"lines": 8, "sha256": log.told()["sha256"]}).notice == ""
     )
+
+
+# The table
+
+
+def table(path):
+    with (path.parent / "losses.csv").open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_the_table_has_a_row_for_each_update(tmp_path):
+    log = LossLog(tmp_path / "log", "abc")
+    assert (tmp_path / "losses.csv").read_bytes() == b"step,loss,lr,validation_loss\n"
+    log.add(1, loss=torch.tensor(0.5), lr=0.1)
+    log.add(2, loss=torch.tensor(1 / 3), lr=1e-05)
+    log.add(2, validation_loss=2.0)
+    log.flush()
+    log.flush()
+    assert (tmp_path / "losses.csv").read_text(encoding="utf-8").splitlines()[1:] == [
+        "1,0.5,0.1,",
+        f"2,{float(torch.tensor(1 / 3))},1e-05,2.0",
+    ]
+
+
+def test_the_table_follows_the_log_of_a_run_that_goes_on(log):
+    log, path = log
+    log.add(8, loss=0.5, lr=0.1)
+    log.add(8, validation_loss=0.25)
+    log.flush()
+    whole, told = (path.parent / "losses.csv").read_bytes(), log.told()
+    for damage in (b"", whole[:-3], whole + b"9,0.1,0.1,\n10,0.", b"step;loss\n", None):
+        if damage is None:
+            (path.parent / "losses.csv").unlink()
+        else:
+            (path.parent / "losses.csv").write_bytes(damage)
+        again = LossLog(path, "abc", keep=8, told=told)
+        assert (path.parent / "losses.csv").read_bytes() == whole
+    again.add(9, loss=0.125, lr=0.1)
+    again.flush()
+    rows = table(path)
+    assert [int(row["step"]) for row in rows] == list(range(1, 10))
+    logged = [entry for entry in entries(path) if "loss" in entry]
+    assert [float(row["loss"]) for row in rows] == [entry["loss"] for entry in logged]
+    assert [row["validation_loss"] for row in rows] == ["", "", "", "", "", "", "", "0.25", ""]
+    path.unlink()
+    LossLog(path, "abc", keep=9, told=again.told())
+    assert table(path) == []
+
+
+def test_pandas_reads_the_table(log):
+    pandas = pytest.importorskip("pandas")
+    _, path = log
+    frame = pandas.read_csv(path.parent / "losses.csv", index_col="step")
+    assert frame.loss.tolist() == [1 / step for step in range(1, 8)]
+    assert frame.validation_loss.isna().all()
+
+
+# TensorBoard
+
+
+def test_the_board_gets_the_same_numbers_as_the_log(tmp_path):
+    class Board:
+        def __init__(self):
+            self.told, self.flushed = [], 0
+
+        def add_scalar(self, *what):
+            self.told.append(what)
+
+        def flush(self):
+            self.flushed += 1
+
+    board = Board()
+    log = LossLog(tmp_path / "log", "abc", board=board)
+    log.add(1, loss=torch.tensor(0.5), lr=0.1)
+    log.add(1, validation_loss=2.0)
+    assert board.told == []
+    log.flush()
+    assert board.told == [("loss", 0.5, 1), ("lr", 0.1, 1), ("validation_loss", 2.0, 1)]
+    assert board.flushed == 1
+
+
+def test_without_tensorboard_the_help_is_a_command(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ModuleNotFoundError, match=r"run `pip install tensorboard`, or leave the"):
+        open_board(tmp_path / "board", 3)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tensorboard_reads_what_its_writer_wrote(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for done, steps in ((0, range(1, 8)), (4, range(5, 7))):  # a run that was stopped after 7
+        board = open_board(tmp_path, done)
+        for step in steps:
+            board.add_scalar("loss", step / 8 + done, step)
+        board.close()
+    events = EventAccumulator(str(tmp_path)).Reload().Scalars("loss")
+    assert [(one.step, one.value) for one in events] == [
+        *((step, step / 8) for step in range(1, 5)),
+        *((step, step / 8 + 4) for step in range(5, 7)),
+    ]

@@ -94,6 +94,37 @@ def test_a_run_from_start_to_summary(files, tmp_path, capsys):
     assert len(source_vocab) == 4 + 11
 
 
+def test_the_end_names_the_command_that_translates(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "out"
+    assert run(*TINY, *files, "--steps", 1, "--out", out) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    command = last.split("Translate with it: ")[1]
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, capture_output=True, text=True, input="a b\n\n"
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2
+    monkeypatch.chdir(BOOK.parent)
+    assert run("--resume", "--out", out) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == f"Translate with it: make translate RUN={out}"
+
+
+def test_tensorboard_is_asked_for_and_may_be_missing(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    out = tmp_path / "out"
+    given = [*TINY, *files, "--steps", 1, "--out", out]
+    assert "run `pip install tensorboard`" in error(capsys, *given, "--tensorboard")
+    assert not out.exists()
+    assert run(*given) == 0  # without the option nothing is missed
+    opened = []
+    board = type("Board", (), {"add_scalar": lambda *_: None, "flush": lambda _: None})
+    monkeypatch.setattr("train.run.open_board", lambda *what: opened.append(what) or board())
+    assert run("--resume", "--out", out, "--tensorboard") == 0
+    assert opened == [(out / "tensorboard", 1)]
+
+
 def test_the_best_weights_are_kept_not_the_last(files, tmp_path, monkeypatch):
     losses = iter([3.0, 1.0, 2.0])
     monkeypatch.setattr("train.run.validation_loss", lambda *_, **__: next(losses))
@@ -156,6 +187,7 @@ def test_ctrl_c_between_updates(files, tmp_path, monkeypatch, capsys):
     pasted = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
     assert pasted.returncode == 0, pasted.stderr
     assert log(whole) == log(halves)
+    assert (whole / "losses.csv").read_bytes() == (halves / "losses.csv").read_bytes()
     one, other = (load_file(out / "best.safetensors") for out in (whole, halves))
     assert all(torch.equal(weight, other[name]) for name, weight in one.items())
 
@@ -385,7 +417,7 @@ def test_a_damaged_line_of_the_losses_stops_a_resume(files, tmp_path, monkeypatc
     path.write_text(path.read_text().replace('"step": 2', '"step": two'))
     before = contents(out)
     text = error(capsys, "--resume", "--out", out)
-    assert "losses.jsonl, line 4: expected a JSON object with the step" in text
+    assert "losses.jsonl, line 3: expected a JSON object with the step" in text
     assert "or delete it: the run goes on without" in text
     assert contents(out) == before
 
@@ -476,7 +508,7 @@ def test_a_bad_number_leaves_no_folder(files, tmp_path, capsys, given):
         ("--threads 100000", "the processors of this machine, got 100000"),
         ("--d-model 20000000", "expected a model that fits into the memory of"),
         ("--layers 1000000000", "expected a model that fits into the memory of"),
-        ("--accumulate 100000000", "expected --accumulate of at most 1, the batches of an epoch"),
+        ("--accumulate 100000000", "expected --accumulate of at most 3, the batches of an epoch"),
         ("--subword 1000000000", "the letters of the training text, got 1,000,000,000"),
         ("--beam 100000", "expected --beam of at most 15, the target's vocabulary"),
         ("--device meta", "expected a device that computes, got 'meta'"),

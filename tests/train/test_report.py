@@ -33,7 +33,7 @@ def test_facts_count_in_thousands(tmp_path):
     lines = [f"{'a ' * (i % 5 + 1)}\tb{i}\n" for i in range(1300)] + ["a " * 9 + "\tb\n"] * 1250
     (tmp_path / "t").write_text("".join(lines), encoding="utf-8")
     given = f"--train {tmp_path}/t --out {tmp_path}/out --size tiny --threads 1 --device cpu"
-    told = "--max-length 6 --steps 12345 --batch-size 1 --seed 3 --precision bfloat16"
+    told = "--min-count 1 --max-length 6 --steps 12345 --batch-size 1 --seed 3 --precision bfloat16"
 
     def right(*more):
         return [text for _, text in facts(prepare(parse([*given.split(), *told.split(), *more])))]

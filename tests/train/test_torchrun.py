@@ -112,7 +112,7 @@ def test_a_kill_leaves_no_trace_and_there_is_one_of_everything(data, tmp_path, l
     assert said.count(f"update {UPDATES} of {UPDATES}: validation loss") == 1
     assert (whole / "summary.txt").read_text(encoding="utf-8") in said
     assert [e["step"] for e in entries(whole) if "lr" in e] == list(range(1, UPDATES + 1))
-    names = {"best.safetensors", "last.pt", "losses.jsonl", "summary.txt"}
+    names = {"best.safetensors", "last.pt", "losses.csv", "losses.jsonl", "summary.txt"}
     assert {path.name for path in whole.iterdir()} == names
 
     # The folder holds a run now: another start refuses it, also after a restart.

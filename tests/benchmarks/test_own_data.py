@@ -1,0 +1,59 @@
+"""Small data with nothing said: what was recorded, and the sentences that it was measured on."""
+
+import gzip
+
+import pytest
+
+from benchmarks import own_data
+from measure.records import read_results
+from train.options import parse
+
+RUNS = read_results("own_data")["runs"]
+BLEU = {(run["corpus"], run["setting"]): run["bleu"] for run in RUNS}
+
+
+def test_simple_sentences_are_learned_with_nothing_said():
+    assert BLEU["grammar", "nothing said"] > 99
+    assert BLEU["grammar", "before"] < 50
+
+
+@pytest.mark.parametrize("corpus", {run["corpus"] for run in RUNS})
+def test_the_choice_loses_little_to_what_was_searched(corpus):
+    best = max(bleu for (of, _), bleu in BLEU.items() if of == corpus)
+    assert BLEU[corpus, "nothing said"] >= 0.9 * best
+
+
+def test_the_record_says_what_was_chosen():
+    for run in RUNS:
+        assert run["setting"] in own_data.SEARCH
+        assert run["corpus"] in own_data.CORPORA
+        assert 0 < run["best"] <= run["updates"]
+        if run["setting"] == "nothing said":
+            assert run["chosen"][0].startswith("size tiny: ")
+
+
+def test_the_grammar_gives_other_sentences_for_the_score():
+    files = own_data.grammar()
+    assert (len(files["train"]), len(files["test"])) == (own_data.GRAMMAR, own_data.TESTED)
+    assert not set(files["train"]) & set(files["test"])
+    german, english = files["train"][0]
+    assert german.split()[0] == "Der"
+    assert english.split()[0] == "The"
+    assert len({german for pairs in files.values() for german, _ in pairs}) == len(
+        {english for pairs in files.values() for _, english in pairs}
+    )
+
+
+def test_the_first_lines_of_a_corpus_are_read_plain_or_packed(tmp_path):
+    for name in ("train", "val", "test_2016_flickr"):
+        text = "".join(f"{name} {line}\n" for line in range(400))
+        (tmp_path / f"{name}.de").write_text(text, encoding="utf-8")
+        (tmp_path / f"{name}.en.gz").write_bytes(gzip.compress(text.upper().encode()))
+    files = own_data.multi30k(tmp_path, 7)
+    assert [len(files[name]) for name in ("train", "val", "test")] == [7, 200, 300]
+    assert files["train"][6] == ("train 6", "TRAIN 6")
+
+
+def test_each_line_of_the_search_is_a_command():
+    for told in own_data.SEARCH.values():
+        assert parse(["--train", "x", *told.split()])
