@@ -83,7 +83,7 @@ def test_layer_shows_the_shapes_of_the_layer():
 
 def test_the_answers_drawn_are_two_of_the_laboratory_and_its_doubt():
     texts = re.findall(r">([^<>]+)</text>", from_word_to_answer().svg())
-    task = (FOLDER / "tasks.js").read_text(encoding="utf-8")
+    task = (FOLDER / "words.js").read_text(encoding="utf-8")
     [meanings] = re.findall(r"bat: \[\[\"(\w+)\".*\[\"(\w+)\"", task)
     assert {*meanings, "?"} <= {*texts}
     assert texts.index(meanings[0]) < texts.index(meanings[1]) < texts.index("?")
