@@ -9,7 +9,7 @@ const fromPage = async () => {
   const { text, wasm } = await demand.fromPage("engine.js",
     () => window.bookEngine?.text && window.bookEngine,
     "The engine did not load. Try again when you are online.");
-  return { text, wasm: Uint8Array.from(atob(wasm), (c) => c.charCodeAt(0)).buffer };
+  return { text, wasm: Uint8Array.from(wasm.match(/../g), (two) => parseInt(two, 16)).buffer };
 };
 
 const fromKernel = async (model) => {

@@ -1,6 +1,5 @@
 """The engine as pages and notebooks load it: all its scripts, and nothing for readers alone."""
 
-import base64
 import hashlib
 import json
 import re
@@ -63,7 +62,7 @@ def test_pages_get_the_engine_as_a_script(tmp_path, monkeypatch):
     found = re.fullmatch(r"window\.bookEngine = \{ text: (.*), wasm: \"(.*)\" \};\n", script)
     assert found
     assert json.loads(found[1]) == worker_text()
-    assert base64.b64decode(found[2]) == kernels()
+    assert bytes.fromhex(found[2]) == kernels()
     assert kernels().startswith(b"\0asm")
     version = hashlib.sha256(script.encode()).hexdigest()[:8]
     page = (tmp_path / "laboratory.js").read_text(encoding="utf-8")
