@@ -123,7 +123,9 @@ const heard = {
   pause() { // the page then shows the step at which the run stands, not that of the last report
     if (!run || !going) return;
     going = false;
-    report(probe());
+    const step = probe();
+    answer(step);
+    report(step);
   },
   go,
   step() { if (!going && !run.done) advance(); },
