@@ -31,7 +31,7 @@ GUIDES = [
     for path in sorted(ROOT.glob(pattern))
     if "_reader" not in path.parts
 ]
-FRONT = 100  # lines that a front page may have
+FRONT = 110  # lines that a front page may have
 PICTURE = 150_000  # bytes that its picture may have
 
 
