@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from multiprocessing.process import BaseProcess
@@ -23,11 +24,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 # torch reads them when it is imported. A process that has run several threads is not to be forked.
-os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+os.environ.update(
+    dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+)
 
-from checks.grading.judge import judge, one_line
+from checks.grading.judge import judge, one_line, prepare
 
 START = 120.0  # seconds until a notebook has been read
+LONGEST_LINE = 2**20  # bytes
 STOPPED, NOT_READ = "stopped", "not read"
 COLUMNS = ("who", "exercise", "result", "message")
 TABLE = "grades.csv"
@@ -62,22 +66,37 @@ class Judge:
         self.process.start()
         told.close()
 
-    def line(self, seconds: float) -> dict[str, Any]:
-        """What it says next. Errors: Lost."""
+    def say(self, seconds: float, *keys: str) -> list[Any]:
+        """What it says next under these keys. Errors: Lost, at the latest after so many seconds."""
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            self.kill()
+
+        timer = threading.Timer(seconds, stop)
+        timer.start()
         try:
-            if not self.heard.poll(seconds):
-                raise Lost(f"it took more than {seconds:g} seconds")
-            return json.loads(self.heard.recv_bytes())
-        except (EOFError, OSError, ValueError):
+            line = json.loads(self.heard.recv_bytes(LONGEST_LINE))
+            return [line[key] for key in keys]
+        except (EOFError, OSError, ValueError, LookupError, TypeError):
+            if late.is_set():
+                raise Lost(f"it took more than {seconds:g} seconds") from None
             self.process.join(5)
             code = self.process.exitcode
             how = signal.Signals(-code).name if code is not None and code < 0 else f"code {code}"
             raise Lost(f"the process ended by itself ({how})") from None
+        finally:
+            timer.cancel()
+            timer.join()
 
-    def end(self) -> None:
+    def kill(self) -> None:
         with contextlib.suppress(AttributeError, OSError):  # what it started ends with it
             os.killpg(self.process.pid or 0, signal.SIGKILL)
         self.process.kill()
+
+    def end(self) -> None:
+        self.kill()
         self.process.join()
         self.heard.close()
 
@@ -90,17 +109,16 @@ def graded(path: Path, who: str, limits: Limits, lacks: set[str]) -> Iterator[Gr
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
             judging = Judge(path, Path(scratch), limits, done)
             try:
-                first = judging.line(START)
-                if "refused" in first:
-                    yield Grade(who, "", NOT_READ, one_line(first["refused"]))
+                refused, lack, names = judging.say(START, "refused", "lacks", "exercises")
+                lacks.add(one_line(lack))
+                if refused:
+                    yield Grade(who, "", NOT_READ, one_line(refused))
                     return
-                exercises = [one_line(name) for name in first["exercises"]]
-                lacks.add(one_line(first["lacks"]))
+                exercises = list(map(one_line, names))
                 while done < len(exercises):
-                    judging.line(START)  # that it begins
-                    said = judging.line(limits.seconds)
-                    told = one_line(said["result"]), one_line(said["message"])
-                    yield Grade(who, exercises[done], *told)
+                    judging.say(limits.seconds, "begins")
+                    result, message = judging.say(limits.seconds, "result", "message")
+                    yield Grade(who, exercises[done], one_line(result), one_line(message))
                     done += 1
             except Lost as how:
                 if not exercises:
@@ -147,6 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not (found := notebooks(given.folder)):
         print(f"expected notebooks in {given.folder}, found none", file=sys.stderr)
         return 1
+    prepare()
     limits = Limits(given.seconds, given.memory * 2**20)
     grades: list[Grade] = []
     lacks: set[str] = set()

@@ -17,7 +17,7 @@ from typing import Any
 KEPT = ("PATH", "LANG", "SYSTEMROOT", "LD_LIBRARY_PATH")  # of the environment
 FILES, OPEN, PROCESSES = 64 * 2**20, 256, 64  # bytes of a file, open files, processes and threads
 SCRATCH = 256 * 2**20  # bytes, where it is in memory
-# From linux/sched.h, linux/mount.h and linux/prctl.h; the number of the call is the same everywhere.
+# From linux/sched.h, mount.h and prctl.h; the number of the call is the same on every processor.
 NEW_NAMESPACES = 0x10000000 | 0x00020000 | 0x40000000 | 0x20000000 | 0x08000000
 MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x4000, 0x40000
 MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, READ_ONLY = 442, -100, 0x8000, 0x1
@@ -152,8 +152,8 @@ CHANGES = (  # the events of a change of the file system, and how many paths eac
     *(("os." + name, 1) for name in ("utime", "setxattr", "removexattr", "mkfifo", "mknod")),
     *(("os." + name, 2) for name in ("rename", "link", "symlink")),
 )
-PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork")
-PROGRAMS += ("os.forkpty", "os.startfile", "os.kill", "os.killpg", "pty.spawn")
+PROGRAMS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork"}
+PROGRAMS |= {"os.forkpty", "os.startfile", "os.kill", "os.killpg", "pty.spawn"}
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -176,7 +176,7 @@ def watch(scratch: Path) -> None:
 
     def event(name: str, given: tuple) -> None:
         if name == "open":
-            path, mode, flags = given
+            path, _, flags = given
             if (flags or 0) & WRITES and not is_inside(path):
                 refuse(f"write {os.fsdecode(path)}")
         elif name in paths:

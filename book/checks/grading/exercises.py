@@ -91,7 +91,11 @@ def read_chapter(path: Path) -> Chapter:
             titles += HEADING.findall(text)
         if STUB not in cell["metadata"].get("tags", ()):
             continue
-        (name,) = (n.name for n in ast.parse(text).body if isinstance(n, LASTING) and is_def(n))
+        (name,) = (
+            node.name
+            for node in ast.parse(text).body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        )
         at = next(
             j
             for j in range(i + 1, len(cells))
@@ -107,10 +111,6 @@ def read_chapter(path: Path) -> Chapter:
         if cell["cell_type"] == "code" and i not in apart
     )
     return Chapter(path.stem, tuple(exercises), tuple(code))
-
-
-def is_def(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.ClassDef)
 
 
 @functools.cache

@@ -12,7 +12,7 @@ no harm. A chapter's own imports, functions and classes count as if they stood b
 import ast
 import re
 import symtable
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -59,14 +59,15 @@ class HandedIn:
     def statements(self) -> list[Statement]:
         """The chapter's lasting statements, then those of all cells in their order.
 
-        A cell with a syntax error has none, as it does nothing when it is run.
+        The stubs are left out. A cell with a syntax error has no statements, as it does nothing
+        when it is run.
         """
         found = [statement(node, "the book", is_own=False) for node in self.chapter.lasting]
-        known = {*self.chapter.trees, *(same(e.stub) for e in self.chapter.exercises)}
+        stubs = {ast.dump(n) for e in self.chapter.exercises for n in ast.parse(e.stub).body}
         for number, text in enumerate(self.cells, start=1):
-            is_own = same(text) not in known
+            is_own = same(text) not in self.chapter.trees
             try:
-                body = ast.parse(python_of(text)).body
+                body = [n for n in ast.parse(python_of(text)).body if ast.dump(n) not in stubs]
                 found += [statement(node, f"<cell {number}>", is_own) for node in body]
             except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
                 self.broken[text] = as_syntax_error(error)
@@ -81,27 +82,24 @@ class HandedIn:
     def needed_for(self, exercise: Exercise) -> list[Statement]:
         """The statements to run, in order, after which the answer bears the exercise's name.
 
-        Errors: NotAnswered, or the SyntaxError of the cell with the answer.
+        Errors: NotAnswered, or the SyntaxError of the cell that was to be the answer.
         """
         statements = self.statements
         answers = [i for i, one in enumerate(statements) if is_answer(one, exercise)]
-        if not answers:
-            given = [i for i, one in enumerate(statements) if given_to(one, exercise)]
-            if not given:
-                for text, error in self.broken.items():
-                    if re.search(rf"^\s*(?:def|class)\s+{exercise.name}\b", text, re.MULTILINE):
-                        raise error
-                raise NotAnswered
-            at = given[-1]
-            argument = given_to(statements[at], exercise)
-            assert argument is not None
-            renamed = ast.parse(f"{exercise.name} = {ast.unparse(argument)}").body[0]
-            renamed = statement(renamed, statements[at].place, is_own=True)
-            statements = [*statements[:at], renamed, *statements[at:]]
-            return chosen(statements, exercise.name, at + 1)
-        last = answers[-1]
-        calls = (i for i in range(last, len(statements)) if is_call(statements[i], exercise.check))
-        return chosen(statements, exercise.name, next(calls, len(statements) - 1) + 1)
+        if answers:
+            after = range(answers[-1], len(statements))
+            checked = (i for i in after if any(calls(statements[i].node, exercise.check)))
+            return chosen(statements, exercise.name, next(checked, len(statements) - 1) + 1)
+        for at in reversed(range(len(statements))):
+            for given in given_to(statements[at], exercise):
+                (node,) = ast.parse(f"{exercise.name} = {ast.unparse(given)}").body
+                renamed = statement(node, statements[at].place, is_own=True)
+                given_name = [*statements[:at], renamed, *statements[at:]]
+                return chosen(given_name, exercise.name, at + 1)
+        for text, error in self.broken.items():
+            if re.search(rf"^\s*(?:def|class)\s+{exercise.name}\b", text, re.MULTILINE):
+                raise error
+        raise NotAnswered
 
 
 def read_notebook(content: bytes, file_name: str) -> HandedIn:
@@ -156,8 +154,9 @@ def statement(node: ast.stmt, place: str, is_own: bool) -> Statement:
 
 
 def added_to(node: ast.stmt) -> list[str]:
-    is_name = isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
-    return [ast.unparse(node.target)] if is_name else []
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        return [node.target.id]
+    return []
 
 
 def read_in(table: symtable.SymbolTable, now: set[str], later: set[str]) -> None:
@@ -225,27 +224,20 @@ def chosen(statements: Sequence[Statement], name: str, end: int) -> list[Stateme
 
 
 def is_answer(one: Statement, exercise: Exercise) -> bool:
-    """Whether it binds the exercise's name, is the learner's, and more than the stub was."""
-    if not one.is_own or exercise.name not in one.binds or exercise.name in {*mutated(one.node)}:
-        return False
-    return all(ast.dump(one.node) != ast.dump(node) for node in ast.parse(exercise.stub).body)
+    """Whether it is the learner's and gives the exercise's name to something."""
+    is_bound = exercise.name in one.binds and exercise.name not in {*mutated(one.node)}
+    return one.is_own and is_bound
 
 
-def calls(nodes: Iterable[ast.AST], function: str) -> Iterator[ast.Call]:
-    for node in nodes:
-        for part in ast.walk(node):
-            if isinstance(part, ast.Call) and getattr(part.func, "id", "") == function:
-                yield part
+def calls(node: ast.AST, function: str) -> Iterator[ast.Call]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and getattr(part.func, "id", "") == function:
+            yield part
 
 
-def is_call(one: Statement, function: str) -> bool:
-    return any(calls([one.node], function))
-
-
-def given_to(one: Statement, exercise: Exercise) -> ast.expr | None:
+def given_to(one: Statement, exercise: Exercise) -> Iterator[ast.expr]:
     """What a learner gave to the check in the place of what bears the stub's name."""
-    for call in calls([one.node], exercise.check):
+    for call in calls(one.node, exercise.check):
         for given in call.args[:1]:
             if not is_named(exercise.name, ast.unparse(given)):
-                return given
-    return None
+                yield given

@@ -16,11 +16,19 @@ import torch
 
 from checks.framework import CheckFailed
 from checks.grading.confined import confine, limit_memory, watch
-from checks.grading.exercises import Exercise
+from checks.grading.exercises import Chapter, Exercise, all_chapters
 from checks.grading.handed_in import HandedIn, NotAnswered, NotRead, Statement, read_notebook
 
 PASSED, FAILED, NOT_ANSWERED = "passed", "failed", "not answered"
 LONGEST = 600  # letters of a message
+
+
+def prepare() -> None:
+    """Read the chapters and import their checks, once for all that is forked from here."""
+    for chapter in all_chapters():
+        _ = chapter.trees
+        for exercise in chapter.exercises:
+            check_of(exercise, chapter)
 
 
 def judge(
@@ -28,8 +36,9 @@ def judge(
 ) -> None:
     """Judge the exercises of a notebook from number `begin` on, and tell it line by line, as JSON.
 
-    First comes {"lacks": words, "exercises": [...]}, or {"refused": why} and no more. Then for each
-    exercise {"begins": i}, and {"result": ..., "message": ...} once it is judged. Ends the process.
+    First comes {"refused": why, "lacks": words, "exercises": [...]}; then, if it was not refused,
+    for each exercise {"begins": i}, and {"result": ..., "message": ...} once it is judged. Ends the
+    process.
     """
 
     def tell(**line: object) -> None:
@@ -42,14 +51,14 @@ def judge(
     torch.set_num_threads(1)
     lacks.append(limit_memory(memory))
     watch(scratch)
+    lack = "; ".join(filter(None, lacks))
     try:
         handed_in = read_notebook(content, file_name)
     except NotRead as why:
-        tell(refused=one_line(why))
+        tell(refused=one_line(why), lacks=lack, exercises=[])
     else:
         exercises = handed_in.chapter.exercises
-        names = [str(exercise) for exercise in exercises]
-        tell(lacks="; ".join(filter(None, lacks)), exercises=names)
+        tell(refused="", lacks=lack, exercises=[str(exercise) for exercise in exercises])
         for i in range(begin, len(exercises)):
             tell(begins=i)
             result, message = verdict(handed_in, exercises[i])
@@ -77,7 +86,7 @@ def verdict(handed_in: HandedIn, exercise: Exercise) -> tuple[str, str]:
         return NOT_ANSWERED, ""
     except SyntaxError as error:
         return FAILED, one_line(f"the cell of your answer is no Python: {error}")
-    check = check_of(exercise, handed_in)  # before any code of the learner's is run
+    check = check_of(exercise, handed_in.chapter)  # before any code of the learner's is run
     # A module of its own in the place of the program: so a class in it is found as in a notebook.
     notebook = types.ModuleType("__main__")
     program = sys.modules["__main__"]
@@ -109,18 +118,18 @@ def run(statements: list[Statement], cells: list[str], namespace: dict) -> list[
     return errors
 
 
-def check_of(
-    exercise: Exercise, handed_in: HandedIn
-) -> Callable[[object], tuple[str, str]]:
+def check_of(exercise: Exercise, chapter: Chapter) -> Callable[[object], tuple[str, str]]:
     """The book's own check cell as a function of the answer."""
     namespace: dict = {"__name__": "check"}
-    for node in handed_in.chapter.lasting:
+    for node in chapter.lasting:
         if exercise.check in {name.asname or name.name for name in getattr(node, "names", ())}:
             exec(compile(ast.Module([node], []), "<check>", "exec"), namespace)
 
     def check(answer: object) -> tuple[str, str]:
         try:
-            exec(compile(exercise.check_cell, "<check>", "exec"), namespace | {exercise.name: answer})
+            exec(
+                compile(exercise.check_cell, "<check>", "exec"), namespace | {exercise.name: answer}
+            )
         except CheckFailed as failed:
             return FAILED, one_line(failed)
         except BaseException as error:
