@@ -10,6 +10,7 @@ import ctypes
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ def confine(scratch: Path) -> str:
     offline = {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "MPLBACKEND": "agg"}
     os.environ.update(kept | folders | offline | {"OMP_NUM_THREADS": "1"})
     sys.dont_write_bytecode = True
+    tempfile.tempdir = None  # what it was before, it has kept
     os.chdir(scratch)
     return lacks
 
@@ -147,11 +149,16 @@ def give_up_rights() -> None:
 
 # --- what Python offers everywhere ------------------------------------------------------------
 
-CHANGES = (  # the events of a change of the file system, and how many paths each names
-    *(("os." + name, 1) for name in ("chmod", "chown", "mkdir", "remove", "rmdir", "truncate")),
-    *(("os." + name, 1) for name in ("utime", "setxattr", "removexattr", "mkfifo", "mknod")),
-    *(("os." + name, 2) for name in ("rename", "link", "symlink")),
-)
+# The events of a change of the file system, and in what they are given: which is a path, and which
+# an open folder that it is relative to.
+CHANGES: dict[str, tuple[tuple[int, int | None], ...]] = {
+    **dict.fromkeys(("os.remove", "os.rmdir"), ((0, 1),)),
+    **dict.fromkeys(("os.chmod", "os.mkdir"), ((0, 2),)),
+    **dict.fromkeys(("os.chown", "os.utime"), ((0, 3),)),
+    **dict.fromkeys(("os.truncate", "os.setxattr", "os.removexattr"), ((0, None),)),
+    **dict.fromkeys(("os.rename", "os.link"), ((0, 2), (1, 3))),
+    "os.symlink": ((1, 2),),
+}
 PROGRAMS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork"}
 PROGRAMS |= {"os.forkpty", "os.startfile", "os.kill", "os.killpg", "pty.spawn"}
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -163,13 +170,16 @@ def watch(scratch: Path) -> None:
     So a learner reads what was refused, also where the system would have refused it.
     """
     inside = os.path.realpath(scratch)
-    paths = dict(CHANGES)
 
-    def is_inside(path: Any) -> bool:
+    def is_inside(path: Any, folder: int = -1) -> bool:
         if not isinstance(path, str | bytes | os.PathLike):
             return True  # an open file, which was asked about when it was opened
-        real = os.path.realpath(os.fsdecode(path))
-        return real == os.devnull or os.path.commonpath([inside, real]) == inside
+        try:
+            beside = os.readlink(f"/proc/self/fd/{folder}") if folder != -1 else ""
+        except OSError:
+            return False  # nobody can tell where it is
+        real = os.path.realpath(os.path.join(beside, os.fsdecode(path)))
+        return real == os.devnull or real.startswith(inside + os.sep)
 
     def refuse(what: str) -> None:
         raise PermissionError(f"an answer that is graded may not {what}")
@@ -179,10 +189,12 @@ def watch(scratch: Path) -> None:
             path, _, flags = given
             if (flags or 0) & WRITES and not is_inside(path):
                 refuse(f"write {os.fsdecode(path)}")
-        elif name in paths:
-            for path in given[: paths[name]]:
-                if not is_inside(path):
-                    refuse(f"change {os.fsdecode(path)}")
+        elif name in CHANGES:
+            for path, folder in CHANGES[name]:
+                is_there = name == "os.mkdir" and given[path] == str(scratch)  # it fails by itself
+                opened = -1 if folder is None else given[folder]
+                if not is_there and not is_inside(given[path], opened):
+                    refuse(f"change {os.fsdecode(given[path])}")
         elif name in PROGRAMS:
             refuse("start or end another program")
         elif name.startswith("socket.") and name != "socket.__new__":

@@ -56,9 +56,12 @@ def test_python_refuses_what_leaves_the_folder(tmp_path):
         ask("call", lambda: socket.create_connection(("127.0.0.1", 9)))
         ask("look up", lambda: socket.gethostbyname("localhost"))
         ask("write inside", lambda: pathlib.Path("mine.txt").write_text("x"))
+        os.makedirs("some/more")
+        scratch.mkdir(exist_ok=True)
+        ask("delete inside", lambda: shutil.rmtree("some"))
         ask("move inside", lambda: os.rename("mine.txt", "yours.txt"))
         ask("nothing", lambda: open(os.devnull, "w").write("x"))
-        ask("read", lambda: open(__import__("torch").__file__).read())
+        ask("read", lambda: open(json.__file__).read())
         """,
         tmp_path / "scratch",
     )
@@ -77,15 +80,18 @@ def test_python_refuses_what_leaves_the_folder(tmp_path):
 def test_the_environment_is_small_and_the_home_is_the_scratch_folder(tmp_path):
     found = told(
         """
+        import tempfile
+        tempfile.gettempdir()
         confine(scratch)
         found = dict(os.environ) | {"here": os.getcwd(), "home": str(pathlib.Path.home())}
+        found["temporary"] = tempfile.gettempdir()
         """,
         tmp_path / "scratch",
         API_TOKEN="secret",
         HOME=str(tmp_path),
     )
     assert "API_TOKEN" not in found
-    assert found["here"] == found["home"] == found["TMPDIR"] == str(tmp_path / "scratch")
+    assert found["here"] == found["home"] == found["temporary"] == str(tmp_path / "scratch")
 
 
 def test_memory_ends(tmp_path):
@@ -124,7 +130,8 @@ def test_linux_makes_all_but_the_scratch_folder_read_only(tmp_path):
             ask("unmount", lambda: system("umount2", os.fsencode(scratch), 0))
             ask("other process", lambda: os.kill(PARENT, signal.SIGTERM))
             ask("inside", lambda: inside.write_text("x"))
-            ask("too much", lambda: [(scratch / str(i)).write_bytes(bytes(2**26)) for i in range(9)])
+            large = bytes(2**26)
+            ask("too much", lambda: [(scratch / str(i)).write_bytes(large) for i in range(9)])
             found["process"] = os.getpid()
         """.replace("PARENT", str(os.getpid())),
         tmp_path / "scratch",

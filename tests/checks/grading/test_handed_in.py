@@ -91,6 +91,13 @@ def test_the_stub_is_no_answer(cells):
         needed("x = 1", *cells)
 
 
+def test_what_the_chapter_gives_to_a_check_is_no_answer():
+    (layer,) = (chapter for chapter in all_chapters() if chapter.stem == "03_attention_layer")
+    case = next(text for text in layer.code if text.startswith("check_attention("))
+    with pytest.raises(NotAnswered):
+        HandedIn(layer, [layer.exercises[0].stub, case]).needed_for(layer.exercises[0])
+
+
 def test_a_cell_that_is_no_python_is_told_where_it_was_the_answer():
     broken = "def masked_softmax(scores, mask):\n    return scores["
     with pytest.raises(SyntaxError, match="never closed"):

@@ -94,7 +94,7 @@ class Room:
                 for (wanted, piece), (result, message) in zip(lines, found[name], strict=True)
             )
         ]
-        assert problems == []
+        assert not problems, "\n".join(problems)
         assert len(grades) == sum(map(len, self.expected.values()))
         return grades, done.stdout
 
