@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -23,7 +24,13 @@ LEAVES = "import os\n\n\ndef {name}(*given):\n    os._exit(0)\n"
 CRASHES = "import ctypes\n\n\ndef {name}(*given):\n    ctypes.string_at(1)\n"
 SYNTAX = "def {name}(*given:\n    return given\n"
 OWN_CHECK = "def {check}(answer):\n    return 'all properties hold'\n\n\n{check}({name})\n"
+WRONG_AXIS = """def masked_softmax(scores, mask):
+    return scores.masked_fill(~mask, -torch.inf).softmax(dim=0)
+"""
 NOTHING = "def {name}(*given):\n    return None\n"
+
+
+FOLDER = "hand-ins"
 
 
 class Room:
@@ -31,7 +38,7 @@ class Room:
 
     def __init__(self, root: Path):
         self.root = root
-        self.folder, self.home, self.scratch = (root / n for n in ("in", "home", "tmp"))
+        self.folder, self.home, self.scratch = (root / n for n in (FOLDER, "home", "tmp"))
         for path in (self.folder, self.home, self.scratch):
             path.mkdir()
         (self.home / "letter.txt").write_text("Dear reader", encoding="utf-8")
@@ -66,9 +73,14 @@ class Room:
         before = self.state()
         table = self.folder / "grades.csv"
         done = subprocess.run(
-            [sys.executable, "-m", "checks.grading", str(self.folder), *arguments],
-            cwd=ROOT / "book",
-            env={"PATH": os.environ["PATH"], "HOME": str(self.home), "TMPDIR": str(self.scratch)},
+            [sys.executable, "-m", "checks.grading", FOLDER, *arguments],
+            cwd=self.root,
+            env={
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": str(ROOT / "book"),
+                "HOME": str(self.home),
+                "TMPDIR": str(self.scratch),
+            },
             capture_output=True,
             text=True,
         )
@@ -121,10 +133,10 @@ def writes(*places):
         "        ):\n"
         "            try:\n"
         "                act()\n"
-        "            except OSError as error:\n"
-        "                last = error\n"
+        "            except OSError:\n"
+        "                pass\n"
         "    open('mine.txt', 'w').write('in the scratch folder')\n"
-        "    raise last\n\n\n"
+        "    open('../notes.txt', 'w')\n\n\n"
         f"PAST_PYTHON = {has_namespaces()}\n"
     )
 
@@ -149,21 +161,30 @@ def has_namespaces():
 
 
 def test_a_few_notebooks(room):
+    """Those of the page about teaching, which shows what this prints and writes."""
     masking, layer = chapter("masking"), chapter("attention_layer")
-    room.add_listed("a/06_masking.ipynb", masking, seed=0)
-    room.add_listed("b/my layer (2).ipynb", layer, seed=1, wear=True)
-    outside = (room.home / "letter.txt", room.folder / "a" / "06_masking.ipynb")
-    room.add_spoilt("writes.ipynb", masking, writes(*outside), "failed", "PermissionError")
-    room.add_spoilt("hangs.ipynb", layer, HANGS, "stopped", "it took more than 4 seconds")
-    (room.folder / "a" / ".ipynb_checkpoints").mkdir()
-    (room.folder / "a" / ".ipynb_checkpoints" / "06_masking.ipynb").write_text("{}")
-    (room.folder / "zero.ipynb").write_bytes(b"")
-    room.expected["zero.ipynb"] = [("not read", "this is no notebook: it is empty")]
-    grades, said = room.grade("--seconds", "4")
-    assert grades[0].exercise == "6.1 A softmax with a mask"
-    assert "  1 of 5  a/06_masking.ipynb: 2 failed, 1 passed\n" in said
-    assert f"{len(grades)} lines: {room.folder / 'grades.csv'}\n" in said
+    room.add("anna/06_masking.ipynb", solved(masking), [("passed", "")] * 3)
+    answers = {masking.exercises[0].name: "import torch\n\n\n" + WRONG_AXIS}
+    given = solved(masking, **answers, packed_mask=masking.exercises[2].stub)
+    lines = [("failed", "the softmax runs over the queries"), ("passed", ""), ("not answered", "")]
+    room.add("bert/masks (2).ipynb", worn(given), lines)
+    room.add_spoilt("carla.ipynb", layer, HANGS, "stopped", "it took more than 5 seconds")
+    outside = (room.home / "letter.txt", room.folder / "anna" / "06_masking.ipynb")
+    room.add_spoilt("dora.ipynb", layer, writes(*outside), "failed", "may not write ../notes.txt")
+    (room.folder / "emil.ipynb").write_bytes(b"")
+    room.expected["emil.ipynb"] = [("not read", "this is no notebook: it is empty")]
+    (room.folder / "anna" / ".ipynb_checkpoints").mkdir()
+    (room.folder / "anna" / ".ipynb_checkpoints" / "06_masking.ipynb").write_text("{}")
+    grades, said = room.grade("--seconds", "5")
     assert ("Note: " in said) is not has_namespaces()
+    page = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    told = re.sub(r"^Note: .*\n", "", said, flags=re.MULTILINE)
+    assert shown == told
+    rows = re.findall(
+        r"^\| (\S+\.ipynb|.*\(2\)\.ipynb) \| (.*) \| (.*) \| (.*) \|$", page, re.MULTILINE
+    )
+    assert [tuple(map(str.strip, row)) for row in rows] == grades
 
 
 @pytest.mark.slow
