@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # settings would be drawn into the figures.
 export MPLCONFIGDIR = $(abspath $(VENV))/matplotlib
 
-.PHONY: help book pdf epub release serve reader lab test test-all check lint format hooks gpu unit notebooks site answers portable colab setup setup-test engine \
+.PHONY: help book pdf epub release serve reader lab grade test test-all check lint format hooks gpu unit notebooks site answers portable colab setup setup-test engine \
   setup-python lock audit chapter form house refresh checkpoint train translate bench weigh engines fuzz kills mutants clean
 
 help: ## list the tasks
@@ -115,6 +115,9 @@ lab: .venv-lab/lab.stamp ## read the chapters, and do the exercises, in JupyterL
 	@.venv-lab/bin/python scripts/reader_notebooks.py
 	@echo "Opening JupyterLab in the browser (Ctrl-C here stops it)"
 	@env -u TQDM_DISABLE -u MPLBACKEND .venv-lab/bin/jupyter lab $(ARGS) --LabApp.default_url=/lab/tree/_reader book
+
+grade: $(VENV)/test.stamp ## run the exercises of handed-in notebooks: make grade NOTEBOOKS=folder [ARGS="--seconds 60"]
+	@PYTHONPATH=book $(BIN)/python -m checks.grading $(if $(findstring command,$(origin NOTEBOOKS)),"$(NOTEBOOKS)") $(ARGS)
 
 pdf: $(VENV)/pdf.stamp book ## print the book into one PDF beside its pages
 	$(BIN)/python scripts/make_pdf.py

@@ -9,21 +9,25 @@ from pathlib import Path
 import pytest
 
 from chapters.mistakes.properties import MODEL
+from checks.grading.__main__ import parser
 from tests.paths import BOOK, ROOT
 from train import translate
 from train.__main__ import main as train
 from train.options import parse
 
-README, TRAIN, CHECK = (
+README, TRAIN, CHECK, TEACH = (
     path.read_text(encoding="utf-8")
-    for path in (ROOT / "README.md", BOOK / "train_your_own.md", BOOK / "check_your_model.md")
+    for path in (
+        ROOT / "README.md",
+        *(BOOK / f"{name}.md" for name in ("train_your_own", "check_your_model", "teaching")),
+    )
 )
 COMMANDS = [
     command.strip()
-    for page in (README, TRAIN)
+    for page in (README, TRAIN, TEACH)
     for block in re.findall(r"```console\n(.*?)```", page, re.S)
     for command in re.findall(r"^(make [^\n#]*)", block, re.M)
-]
+] + re.findall(r"`(make grade [^`]*)`", README)
 # The guides stand beside what they are about.
 GUIDES = [
     path
@@ -61,13 +65,15 @@ def test_make_knows_each_command(command):
     for given in re.findall(r'ARGS="([^"]*)"', command):
         if run:
             translate.parse([run[1], *given.split()])
+        elif command.startswith("make grade"):
+            parser().parse_args(["folder", *given.split()])
         else:
             parse(given.split())
 
 
-def test_the_commands_of_the_front_page_and_of_training_are_read():
+def test_the_commands_of_the_front_page_of_training_and_of_grading_are_read():
     told = [re.split(r"[ =]", command)[1] for command in COMMANDS]
-    wanted = {"book": 1, "test": 1, "lab": 1, "train": 5, "translate": 4}
+    wanted = {"book": 1, "test": 1, "lab": 1, "train": 5, "translate": 4, "grade": 2}
     assert {name: told.count(name) for name in told} == wanted
 
 

@@ -1,0 +1,1 @@
+"""Notebooks that learners hand in: their answers are found, run in confinement, and checked."""
