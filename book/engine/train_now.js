@@ -28,7 +28,7 @@ const axis = (steps) => ({ label: "step", min: 0, max: steps,
 
 /** What a reader typed as the digits of a number that the model takes. */
 function parse(text) {
-  const digits = text.replace(/[\s,.]/g, "").replace(/^0+(?=\d)/, "");
+  const digits = text.replace(/\s|[,.](?=\d{3}$)/g, "").replace(/^0+(?=\d)/, "");
   if (!NUMBER.test(digits)) throw new Error("A whole number of one to five digits");
   return digits;
 }
@@ -187,11 +187,12 @@ function build(w) {
   const field = controls.text(w, "number", { label: "Your number", parse });
   Object.assign(field.input, { inputMode: "numeric", maxLength: 7, enterKeyHint: "go" });
   field.input.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.isComposing && !busy()) press.click();
+    if (event.key === "Enter" && !event.isComposing && !run) press.click();
   });
   const status = h("p", { class: "lab-status" });
   const [said, wanted] = [h("span"), h("span")];
-  const named = (name, words) => h("p", {}, h("span", { class: "now-name", text: name }), " ", words);
+  const named = (name, words) => h("p", {}, h("span", { class: "now-name" }, name), " ", words);
+  const written = h("span");
   const curve = chart.lines({ title: `${MEASURE}, after each step`, points: false,
     height: w.el.clientWidth < NARROW ? LOW : HIGH, x: axis(STEPS),
     y: { label: MEASURE, min: 0, max: 1, ticks: [[0, "0%"], [0.5, "50%"], [1, "100%"]] } });
@@ -241,7 +242,7 @@ function build(w) {
 
   /** What to look at; after the run, what happened, and where to go on. */
   function drawAbout() {
-    const ended = run?.state === "done" && at === null;
+    const ended = run?.state === "done";
     const now = ended ? `run ${run.id}` : "map";
     if (about.dataset.of === now) return;
     about.dataset.of = now;
@@ -276,6 +277,7 @@ function build(w) {
       h("span", { class: good ? "lab-verdict lab-good" : "lab-verdict",
         text: good ? "✓ right" : "✗ wrong" })] : ["nothing yet"]));
     wanted.textContent = right.join(" ");
+    written.textContent = `It writes ${now.number} as`;
     map.update(now.weights, { columns: [...now.number, SHOWN],
       rows: shownEnd([...(now.words ?? right), END]) });
 
@@ -283,12 +285,13 @@ function build(w) {
     curve.update([{ name: undefined, points: frames.map(({ step, accuracy }) => [step, accuracy]) }],
       { at: frames.length ? now.step : null, x: axis(steps),
         description: `Now ${percent(frames.at(-1)?.accuracy)}.` });
-    const idle = framesOf(asked).length < 2;
+    const mine = framesOf(asked);
+    const idle = mine[0]?.step === mine.at(-1)?.step; // none, or the same one again
     Object.assign(scrubber, { max: steps, value: now.step, disabled: idle });
     scrubber.style.setProperty("--filled", now.step / steps);
-    back.classList.toggle("now-idle", idle);
+    back.classList.toggle("now-idle", idle && !mine.length);
     const text = `step ${now.step}`;
-    when.textContent = text;
+    when.textContent = idle && run?.state === "done" ? `train again for ${asked}` : text;
     scrubber.setAttribute("aria-valuetext", now.words ? `${text}: ${now.words.join(" ")}` : text);
     drawAbout();
     take.update();
@@ -299,7 +302,7 @@ function build(w) {
 
   w.add(
     h("div", { class: "lab-run now-run" }, field.element, press, status),
-    h("div", { class: "now-said" }, named("It writes", said), named("It should be", wanted)),
+    h("div", { class: "now-said" }, named(written, said), named("It should be", wanted)),
     h("div", { class: "now-pictures" },
       h("div", { class: "now-curve" }, curve.element, back),
       h("div", { class: "now-map" }, h("p", { class: "bw-label", text: "What each word reads" }),
