@@ -31,6 +31,7 @@ os.environ.update(
 from checks.grading.judge import judge, one_line, prepare
 
 START = 120.0  # seconds until a notebook has been read
+TICK, PATIENCE = 0.1, 3  # seconds between two looks; how much longer an answer may wait than work
 LONGEST_LINE = 2**20  # bytes
 STOPPED, NOT_READ = "stopped", "not read"
 COLUMNS = ("who", "exercise", "result", "message")
@@ -46,7 +47,7 @@ class Grade(NamedTuple):
 
 
 class Limits(NamedTuple):
-    seconds: float  # of an exercise
+    seconds: float  # of the processor, for an exercise
     memory: int  # bytes
 
 
@@ -67,15 +68,10 @@ class Judge:
         told.close()
 
     def say(self, seconds: float, *keys: str) -> list[Any]:
-        """What it says next under these keys. Errors: Lost, at the latest after so many seconds."""
-        late = threading.Event()
-
-        def stop() -> None:
-            late.set()
-            self.kill()
-
-        timer = threading.Timer(seconds, stop)
-        timer.start()
+        """What it says next under these keys. Errors: Lost, also after so many seconds."""
+        done, late = threading.Event(), threading.Event()
+        watch = threading.Thread(target=self.watch, args=(seconds, done, late))
+        watch.start()
         try:
             line = json.loads(self.heard.recv_bytes(LONGEST_LINE))
             return [line[key] for key in keys]
@@ -87,8 +83,23 @@ class Judge:
             how = signal.Signals(-code).name if code is not None and code < 0 else f"code {code}"
             raise Lost(f"the process ended by itself ({how})") from None
         finally:
-            timer.cancel()
-            timer.join()
+            done.set()
+            watch.join()
+
+    def watch(self, seconds: float, done: threading.Event, late: threading.Event) -> None:
+        """Kill it once it has used so many seconds of the processor, or waited for much longer.
+
+        On a busy machine, or one that slept, little work takes long: so the clock alone is unfair.
+        """
+        begun, waited = processor_seconds(self.process.pid), 0.0
+        while not done.wait(TICK):
+            waited += TICK
+            used = processor_seconds(self.process.pid)
+            busy = waited if begun is None or used is None else used - begun
+            if busy >= seconds or waited >= PATIENCE * seconds:
+                late.set()
+                self.kill()
+                return
 
     def kill(self) -> None:
         with contextlib.suppress(AttributeError, OSError):  # what it started ends with it
@@ -99,6 +110,19 @@ class Judge:
         self.kill()
         self.process.join()
         self.heard.close()
+
+
+def processor_seconds(pid: int | None) -> float | None:
+    """What a process and its children have used; None where the system does not tell."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        stats = (
+            Path(f"/proc/{one}/stat").read_text("utf-8", "replace") for one in (pid, *children)
+        )
+        fields = [text.rpartition(")")[2].split() for text in stats]
+    except OSError:
+        return None
+    return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
 
 
 def graded(path: Path, who: str, limits: Limits, lacks: set[str]) -> Iterator[Grade]:
@@ -154,7 +178,9 @@ def parser() -> argparse.ArgumentParser:
     )
     told.add_argument("folder", type=Path, help="where the notebooks are, also in folders of it")
     told.add_argument("--out", type=Path, help=f"the table (default FOLDER/{TABLE})")
-    told.add_argument("--seconds", type=float, default=60, help="of each exercise (default 60)")
+    told.add_argument(
+        "--seconds", type=float, default=60, help="of the processor, for each exercise (default 60)"
+    )
     told.add_argument("--memory", type=int, default=1024, help="in MiB (default 1024)")
     return told
 

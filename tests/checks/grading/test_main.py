@@ -198,7 +198,7 @@ def test_twenty_notebooks(room):
     masking, layer = chapter("masking"), chapter("attention_layer")
     unanswered = solved(layer, **{e.name: e.stub for e in layer.exercises})
     room.add("unanswered.ipynb", unanswered, [("not answered", "")] * 2)
-    late = "it took more than 20 seconds"
+    late = "it took more than 10 seconds"
     room.add_spoilt("hangs.ipynb", layer, HANGS, "stopped", late)
     room.add_spoilt("sleeps.ipynb", masking, SLEEPS, "stopped", late)
     room.add_spoilt("fills.ipynb", layer, FILLS, "failed", "raised MemoryError")
@@ -216,7 +216,7 @@ def test_twenty_notebooks(room):
         spoilt = calls(server.getsockname()[1])
         room.add_spoilt("calls.ipynb", masking, spoilt, "failed", "may not use the network")
         assert len(room.expected) == 20
-        room.grade("--seconds", "20", "--memory", "700")
+        room.grade("--seconds", "10", "--memory", "700")
         with pytest.raises(TimeoutError):
             server.accept()
 
