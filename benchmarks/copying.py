@@ -22,12 +22,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
+from benchmarks.in_chromium import grid_in_chromium, seeds_of
 from engine.bottleneck import LONGEST, STATES
-from measure.experiments import Run, command_line, grid
-from scripts import chromium
-from tests.browser.fixtures import FLAGS
+from measure.experiments import Run, command_line
 from tests.browser.laboratory_page import LaboratoryPage
 
 MODELS = ("vector", "attention")
@@ -104,18 +103,13 @@ def record(runs: list[Run], browser: str) -> dict[str, Any]:
             by_length = row.setdefault(name, {})
             for length, share in one[name].items():
                 by_length.setdefault(length, []).append(round(share, 4))
-    seeds = list(dict.fromkeys(one["seed"] for one in runs))
-    return {"seeds": seeds, "browser": browser, "models": models}
+    return {"seeds": seeds_of(runs), "browser": browser, "models": models}
 
 
 def main(arguments: list[str] | None = None) -> None:
     axes = {"model": MODELS, "state": STATES, "longest": LONGEST, "seed": range(10)}
     given = command_line(__file__, __doc__, axes, arguments)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
-        of_seeds = partial(run, browser=browser)
-        written = grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
-        browser.close()
+    written = grid_in_chromium(lambda browser: partial(run, browser=browser), given, record)
     if problems := broken(written) if written else []:
         sys.exit("\n".join(problems))
 

@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
+from benchmarks.in_chromium import grid_in_chromium, seeds_of
 from engine.text import FOLDER, kernels
-from measure.experiments import Run, command_line, grid
-from scripts import chromium
-from tests.browser.fixtures import FLAGS
+from measure.experiments import Run, command_line
 from widgets import joiner
 
 PROBES = 80  # of a run, closer together at its start, as in worker.js
@@ -226,19 +225,16 @@ def record(
         ]
         row = {"task": setting.task, "name": setting.name, "settings": started(setting)}
         rows.append({**row, "runs": of_seeds})
-    seeds = list(dict.fromkeys(one["seed"] for one in runs))
-    return {"seeds": seeds, "browser": browser, "settings": rows}
+    return {"seeds": seeds_of(runs), "browser": browser, "settings": rows}
 
 
 def main(arguments: list[str] | None = None) -> None:
     over = {"setting": BY_TITLE, "seed": range(5)}
     given = command_line(__file__, __doc__, over, arguments, plain=False)
     wasm = None if given.options.plain else base64.b64encode(kernels()).decode()
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
-        of_seeds = partial(run, browser=browser, wasm=wasm)
-        written = grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
-        browser.close()
+    written = grid_in_chromium(
+        lambda browser: partial(run, browser=browser, wasm=wasm), given, record
+    )
     rows = zip(SETTINGS, written["settings"] if written else [], strict=False)
     if problems := [
         p for setting, row in rows for one in row["runs"] for p in broken(setting, one)

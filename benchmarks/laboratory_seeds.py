@@ -16,13 +16,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
-from playwright.sync_api import sync_playwright
 
+from benchmarks.in_chromium import grid_in_chromium, seeds_of
 from benchmarks.laboratories import ACCURACY, BY_TITLE, run, started
 from engine.text import kernels
-from measure.experiments import Run, command_line, grid
-from scripts import chromium
-from tests.browser.fixtures import FLAGS
+from measure.experiments import Run, command_line
 
 SETTINGS = ("neighbours, 1 head", "neighbours, 2 heads", "neighbours, 4 heads")
 
@@ -35,18 +33,13 @@ def record(runs: list[Run], browser: str) -> dict[str, Any]:
         reached = [one[ACCURACY] for one in runs if one["setting"] == title]
         row = {"task": setting.task, "name": setting.name, "settings": started(setting)}
         rows.append({**row, ACCURACY: reached})
-    seeds = list(dict.fromkeys(one["seed"] for one in runs))
-    return {"seeds": seeds, "browser": browser, "settings": rows}
+    return {"seeds": seeds_of(runs), "browser": browser, "settings": rows}
 
 
 def main(arguments: list[str] | None = None) -> None:
     given = command_line(__file__, __doc__, {"setting": SETTINGS, "seed": range(44)}, arguments)
     wasm = base64.b64encode(kernels()).decode()
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
-        of_seeds = partial(run, browser=browser, wasm=wasm)
-        grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
-        browser.close()
+    grid_in_chromium(lambda browser: partial(run, browser=browser, wasm=wasm), given, record)
 
 
 if __name__ == "__main__":

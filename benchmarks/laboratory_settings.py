@@ -20,12 +20,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
+from benchmarks.in_chromium import by_setting, grid_in_chromium, seeds_of
 from engine.laboratory import TASKS
-from measure.experiments import Run, command_line, grid
-from scripts import chromium
-from tests.browser.fixtures import FLAGS
+from measure.experiments import Run, command_line
 from tests.browser.laboratory_page import LaboratoryPage
 
 LAST = 20  # steps whose mean loss counts
@@ -141,26 +140,17 @@ def learns(row: Mapping[str, Any]) -> bool:
 
 def record(runs: list[Run], browser: str) -> dict[str, Any]:
     """For each setting its runs, one for each seed; for each task the rate that is advised."""
-    rows: dict[str, dict[str, Any]] = {}
-    for one in runs:
-        task, changes = SETTINGS[one["setting"]]
-        row = rows.setdefault(one["setting"], {"task": task, "changes": changes, "runs": []})
-        row["runs"].append({name: x for name, x in one.items() if name not in ("setting", "seed")})
+    rows = by_setting(runs, SETTINGS)
     advised = {}
     for task, (base, rates) in RATES.items():
         learnt = [lr for lr in rates if learns(rows[title_of(task, base | {"lr": lr})])]
         advised[task] = max(learnt, default=None)
-    seeds = list(dict.fromkeys(one["seed"] for one in runs))
-    return {"seeds": seeds, "browser": browser, "advised": advised, "settings": rows}
+    return {"seeds": seeds_of(runs), "browser": browser, "advised": advised, "settings": rows}
 
 
 def main(arguments: list[str] | None = None) -> None:
     given = command_line(__file__, __doc__, {"setting": SETTINGS, "seed": range(10)}, arguments)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
-        of_seeds = partial(run, browser=browser)
-        grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
-        browser.close()
+    grid_in_chromium(lambda browser: partial(run, browser=browser), given, record)
 
 
 if __name__ == "__main__":

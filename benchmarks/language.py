@@ -21,13 +21,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
-from playwright.sync_api import Browser, CDPSession, sync_playwright
+from playwright.sync_api import Browser, CDPSession
 
+from benchmarks.in_chromium import grid_in_chromium, seeds_of
 from engine.language import DROPOUTS
 from engine.texts import text_of
-from measure.experiments import Run, command_line, grid
-from scripts import chromium
-from tests.browser.fixtures import FLAGS
+from measure.experiments import Run, command_line
 from tests.browser.laboratory_page import LaboratoryPage
 
 TEXTS = ("names", "places")
@@ -122,18 +121,13 @@ def record(runs: list[Run], browser: str) -> dict[str, Any]:
         for name in EACH:
             value = one.get(name)  # none: never below the best count
             row.setdefault(name, []).append(round(value, 4) if isinstance(value, float) else value)
-    seeds = list(dict.fromkeys(one["seed"] for one in runs))
-    return {"seeds": seeds, "browser": browser, "texts": texts}
+    return {"seeds": seeds_of(runs), "browser": browser, "texts": texts}
 
 
 def main(arguments: list[str] | None = None) -> None:
     axes = {"text": TEXTS, "dropout": DROPOUTS, "seed": range(10)}
     given = command_line(__file__, __doc__, axes, arguments)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
-        of_seeds = partial(run, browser=browser)
-        written = grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
-        browser.close()
+    written = grid_in_chromium(lambda browser: partial(run, browser=browser), given, record)
     if problems := broken(written) if written else []:
         sys.exit("\n".join(problems))
 

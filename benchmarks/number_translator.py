@@ -21,12 +21,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
-from playwright.sync_api import sync_playwright
 
+from benchmarks.in_chromium import figures_of, grid_in_chromium, seeds_of
 from engine.laboratory import TASKS
-from measure.experiments import Run, command_line, grid
-from scripts import chromium
-from tests.browser.fixtures import FLAGS
+from measure.experiments import Run, command_line
 from tests.browser.laboratory_page import LaboratoryPage
 
 MOST = 6  # digits that a reader may ask for
@@ -96,19 +94,13 @@ def record(runs: list[Run], browser: str) -> dict[str, Any]:
     """For each setting its runs, one for each seed."""
     settings: dict[str, list[Run]] = {}
     for one in runs:
-        row = {name: x for name, x in one.items() if name not in ("setting", "seed")}
-        settings.setdefault(one["setting"], []).append(row)
-    seeds = list(dict.fromkeys(one["seed"] for one in runs))
-    return {"seeds": seeds, "browser": browser, "settings": settings}
+        settings.setdefault(one["setting"], []).append(figures_of(one, "setting"))
+    return {"seeds": seeds_of(runs), "browser": browser, "settings": settings}
 
 
 def main(arguments: list[str] | None = None) -> None:
     given = command_line(__file__, __doc__, {"setting": SETTINGS, "seed": range(5)}, arguments)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
-        of_seeds = partial(run, page=LaboratoryPage(browser))
-        grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
-        browser.close()
+    grid_in_chromium(lambda browser: partial(run, page=LaboratoryPage(browser)), given, record)
 
 
 if __name__ == "__main__":

@@ -21,13 +21,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
+from benchmarks.in_chromium import by_setting, grid_in_chromium, seeds_of
 from benchmarks.laboratory_settings import title_of
 from engine.laboratory import TASKS
-from measure.experiments import Run, command_line, grid
-from scripts import chromium
-from tests.browser.fixtures import FLAGS
+from measure.experiments import Run, command_line
 from tests.browser.laboratory_page import LaboratoryPage
 
 NAMED = ("bat bites man in cave", "man bites bat in cave", "in cave bat bites man")
@@ -102,22 +101,12 @@ def run(setting: str, seed: int, browser: Browser) -> dict[str, Any]:
 
 def record(runs: list[Run], browser: str) -> dict[str, Any]:
     """For each setting its runs, one for each seed."""
-    rows: dict[str, dict[str, Any]] = {}
-    for one in runs:
-        task, changes = SETTINGS[one["setting"]]
-        row = rows.setdefault(one["setting"], {"task": task, "changes": changes, "runs": []})
-        row["runs"].append({name: x for name, x in one.items() if name not in ("setting", "seed")})
-    seeds = list(dict.fromkeys(one["seed"] for one in runs))
-    return {"seeds": seeds, "browser": browser, "settings": rows}
+    return {"seeds": seeds_of(runs), "browser": browser, "settings": by_setting(runs, SETTINGS)}
 
 
 def main(arguments: list[str] | None = None) -> None:
     given = command_line(__file__, __doc__, {"setting": SETTINGS, "seed": range(10)}, arguments)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
-        of_seeds = partial(run, browser=browser)
-        grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
-        browser.close()
+    grid_in_chromium(lambda browser: partial(run, browser=browser), given, record)
 
 
 if __name__ == "__main__":

@@ -16,14 +16,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
-from playwright.sync_api import sync_playwright
 
+from benchmarks.in_chromium import grid_in_chromium
 from benchmarks.laboratories import SETTINGS as EVERY
 from benchmarks.laboratories import record, run
 from engine.text import kernels
-from measure.experiments import command_line, grid
-from scripts import chromium
-from tests.browser.fixtures import FLAGS
+from measure.experiments import command_line
 
 NAMES = (
     "by itself",
@@ -41,12 +39,11 @@ def main(arguments: list[str] | None = None) -> None:
     over = {"setting": [setting.title for setting in SETTINGS], "seed": range(10)}
     given = command_line(__file__, __doc__, over, arguments)
     wasm = base64.b64encode(kernels()).decode()
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
-        of_seeds = partial(run, browser=browser, wasm=wasm)
-        written = partial(record, browser=f"Chromium {browser.version}", settings=SETTINGS)
-        grid(of_seeds, given, written)
-        browser.close()
+    grid_in_chromium(
+        lambda browser: partial(run, browser=browser, wasm=wasm),
+        given,
+        partial(record, settings=SETTINGS),
+    )
 
 
 if __name__ == "__main__":

@@ -20,12 +20,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
+from benchmarks.in_chromium import figures_of, grid_in_chromium, seeds_of
 from chapters.transformer.take_out import PARTS
-from measure.experiments import Run, command_line, grid
-from scripts import chromium
-from tests.browser.fixtures import FLAGS
+from measure.experiments import Run, command_line
 from tests.browser.laboratory_page import LaboratoryPage
 
 WHOLE, FIVE, SIX = "nothing", "five", "six"
@@ -101,19 +100,13 @@ def record(runs: list[Run], browser: str) -> dict[str, Any]:
     """For each setting its runs, one for each seed."""
     without: dict[str, list[Run]] = {}
     for one in runs:
-        row = {name: x for name, x in one.items() if name not in ("without", "seed")}
-        without.setdefault(one["without"], []).append(row)
-    seeds = list(dict.fromkeys(one["seed"] for one in runs))
-    return {"seeds": seeds, "browser": browser, "without": without}
+        without.setdefault(one["without"], []).append(figures_of(one, "without"))
+    return {"seeds": seeds_of(runs), "browser": browser, "without": without}
 
 
 def main(arguments: list[str] | None = None) -> None:
     given = command_line(__file__, __doc__, {"without": TAKEN, "seed": range(10)}, arguments)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
-        of_seeds = partial(run, browser=browser)
-        written = grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
-        browser.close()
+    written = grid_in_chromium(lambda browser: partial(run, browser=browser), given, record)
     rows = written["without"] if written else {}
     if problems := [p for name, runs in rows.items() for one in runs for p in broken(name, one)]:
         sys.exit("\n".join(problems))

@@ -21,12 +21,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
 
-from playwright.sync_api import Browser, CDPSession, sync_playwright
+from playwright.sync_api import Browser, CDPSession
 
+from benchmarks.in_chromium import grid_in_chromium
 from chapters.transformer.take_out import PARTS
-from measure.experiments import Run, command_line, grid
-from scripts import chromium
-from tests.browser.fixtures import FLAGS
+from measure.experiments import Run, command_line
 from tests.browser.laboratory_page import LaboratoryPage
 
 # The panel's first number, others, and of each its words that name a digit, with its place
@@ -148,11 +147,7 @@ def record(runs: list[Run], browser: str) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> None:
     given = command_line(__file__, __doc__, {"seed": range(10)}, arguments)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.executable(), args=FLAGS)
-        of_seeds = partial(run, browser=browser)
-        found = grid(of_seeds, given, partial(record, browser=f"Chromium {browser.version}"))
-        browser.close()
+    found = grid_in_chromium(lambda browser: partial(run, browser=browser), given, record)
     if problems := [p for one in (found["runs"] if found else []) for p in broken(one)]:
         sys.exit("\n".join(problems))
 

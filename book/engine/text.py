@@ -11,13 +11,8 @@ from pathlib import Path
 from widgets import joiner
 
 QUOTES = ('"', "`")
-LABORATORIES = (
-    "laboratory",
-    "take_out",
-    "bottleneck",
-    "train_now",
-    "language",
-)  # the widgets whose pages train
+# The widgets whose pages train
+LABORATORIES = ("laboratory", "take_out", "bottleneck", "train_now", "language")
 FOLDER = Path(__file__).parent
 WORKER = FOLDER / "worker.js"
 WRITING = FOLDER / "writing.js"  # the language model's task, which its panel alone loads

@@ -264,11 +264,11 @@ class Decoder(_Stack):
         """Make an empty cache for each layer."""
         return [LayerCache(KeyValueCache(), KeyValueCache(grows=False)) for _ in self.layers]
 
-    def _causal_mask(
+    def _causal_masks(
         self, time: int, before: int, device: torch.device
-    ) -> Bool[Tensor, "time key"]:
-        """Who may attend to whom, of `time` new positions and `before` that the caches hold."""
-        return causal_mask(time, before + time, device=device)
+    ) -> Sequence[Bool[Tensor, "time key"]]:
+        """In each layer, who sees whom, of `time` new positions and `before` in the caches."""
+        return [causal_mask(time, before + time, device=device)] * len(self.layers)
 
     def forward(
         self,
@@ -280,10 +280,10 @@ class Decoder(_Stack):
         time = x.size(1)
         before = caches[0].own.length if caches else 0
         x = self.dropout(self.positions.add(x, before))
+        none = [None] * len(self.layers)
         # The newest position alone may see all others: one step of decoding needs no mask.
-        mask = self._causal_mask(time, before, x.device) if time > 1 else None
-        given: Sequence[LayerCache | None] = caches or [None] * len(self.layers)
-        for layer, cache in zip(self.layers, given, strict=True):
+        masks = self._causal_masks(time, before, x.device) if time > 1 else none
+        for layer, mask, cache in zip(self.layers, masks, caches or none, strict=True):
             x = layer(x, memory, mask=mask, memory_mask=memory_mask, cache=cache)
         return self.norm(x)
 

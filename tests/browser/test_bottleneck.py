@@ -210,14 +210,6 @@ def test_on_a_telephone(phone):
 
 
 @pytest.mark.slow
-def test_on_paper_stands_the_table(stage):
-    page = stage.show(Bottleneck())
-    page.emulate_media(media="print")
-    expect(page.locator(".bw")).to_be_hidden()
-    expect(page.locator(".book-widget-static table")).to_be_visible()
-
-
-@pytest.mark.slow
 def test_an_engine_that_does_not_load_is_said_and_asked_for_again(stage):
     page = stage.show(Bottleneck(longest=4))
     page.route("**/engine.js?v=*", lambda route: route.abort())

@@ -266,14 +266,6 @@ def test_on_a_telephone(phone):
 
 
 @pytest.mark.slow
-def test_on_paper_stands_the_table(stage):
-    page = stage.show(Language())
-    page.emulate_media(media="print")
-    expect(page.locator(".bw")).to_be_hidden()
-    expect(page.locator(".book-widget-static table")).to_be_visible()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["texts/names.js", "writing.js?v=*", "engine.js?v=*"])
 def test_what_does_not_load_is_said_and_asked_for_again(stage, missing):
     page = stage.show(Language("names"))

@@ -36,9 +36,10 @@ def test_widget_stands_on_paper(stage, name):
     assert frame.bounding_box()["height"] < 1150, "much more than a sheet holds"
 
 
-def test_of_a_laboratory_its_table_stands_on_paper(stage):
+@pytest.mark.parametrize("name", LABORATORIES)
+def test_of_a_laboratory_its_table_stands_on_paper(stage, name):
     """A run is no picture: what is trained, and from which settings, is printed."""
-    page = stage.show(SAMPLES["laboratory"]())
+    page = stage.show(SAMPLES[name]())
     page.emulate_media(media="print")
     expect(page.locator(".bw")).to_be_hidden()
     expect(page.locator(".book-widget-static table")).to_be_visible()

@@ -263,14 +263,6 @@ def test_the_panel_keeps_its_height(stage):
     assert abs(page.locator(".bw").bounding_box()["height"] - before) <= 24
 
 
-@pytest.mark.slow
-def test_on_paper_stands_the_recorded_run(stage):
-    page = stage.show(TrainNow())
-    page.emulate_media(media="print")
-    expect(page.locator(".bw")).to_be_hidden()
-    expect(page.locator(".book-widget-static table")).to_be_visible()
-
-
 def test_an_engine_that_does_not_load_is_said_and_asked_for_again(stage):
     page = stage.show(TrainNow())
     page.route("**/engine.js?v=*", lambda route: route.abort())

@@ -3,7 +3,7 @@
 `ModernDecoder` is the `LanguageModel` of `lib.transformer`: the same layers in the same stack. The
 fields of `BlockConfig` choose what they are made of; `paper_2017` and `today` choose them all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -222,32 +222,15 @@ class WindowDecoder(Decoder):
             for cache, window in zip(super().new_caches(), self.windows, strict=True)
         ]
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch time d_model"],
-        memory: Float[Tensor, "batch source_time d_model"] | None = None,
-        memory_mask: Bool[Tensor, "..."] | None = None,
-        caches: list[LayerCache] | None = None,
-    ) -> Float[Tensor, "batch time d_model"]:
-        """As in `Decoder`, with a mask for each layer instead of one for all."""
-        time = x.shape[1]
-        before = caches[0].own.length if caches else 0
-        masks = {w: _mask(time, before, w, x.device) for w in set(self.windows)}
-        x = self.dropout(self.positions.add(x, before))
-        given: Sequence[LayerCache | None] = caches or [None] * len(self.layers)
-        for layer, cache, window in zip(self.layers, given, self.windows, strict=True):
-            x = layer(x, memory, mask=masks[window], memory_mask=memory_mask, cache=cache)
-        return self.norm(x)
+    def _causal_masks(
+        self, time: int, before: int, device: torch.device
+    ) -> list[Bool[Tensor, "time key"]]:
+        def mask(window: int | None) -> Bool[Tensor, "time key"]:
+            kept = before if window is None else min(before, window - 1)  # see `WindowCache`
+            return causal_mask(time, kept + time, window=window, device=device)
 
-
-def _mask(
-    time: int, before: int, window: int | None, device: torch.device
-) -> Bool[Tensor, "time key"] | None:
-    """Who may attend to whom, of `time` new positions and those that a layer's cache has kept."""
-    if time == 1:  # it may see all that is kept
-        return None
-    kept = before if window is None else min(before, window - 1)
-    return causal_mask(time, kept + time, window=window, device=device)
+        masks = {window: mask(window) for window in set(self.windows)}
+        return [masks[window] for window in self.windows]
 
 
 class ModernDecoder(LanguageModel):
