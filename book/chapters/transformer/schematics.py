@@ -344,7 +344,7 @@ def one_word() -> Schematic:
         alt="The decoder at the position of sept, step by step along its residual stream: where "
         f"each attention looks most, and what the model would now predict. {told}.",
     )
-    s.text("looks most at", at=(242, 20), size=13)
+    s.text("looks most at", at=(238, 20), size=13)
     s.text("would predict", at=(344, 20), size=13)
     s.stream((20, 34), (20, 374), kind="target")
     for i, step in enumerate(STEPS):
@@ -354,7 +354,9 @@ def one_word() -> Schematic:
         if step.looks:
             word, weight = step.looks
             crossing = step.name.startswith("cross")
-            s.text(f"{word} {weight:.2f}", at=(242, y), kind="source" if crossing else "target")
+            side = "source" if crossing else "target"
+            s.text(f"{word} {weight:.2f}", at=(238, y), kind=side, size=13)
         word, probability = step.guess
-        s.text(f"{word} {probability:.2f}", at=(344, y), kind="target", strong=word == NEXT[0])
+        found = f"{word} {probability:.2f}"
+        s.text(found, at=(344, y), kind="target", size=13, strong=word == NEXT[0])
     return s
