@@ -109,8 +109,10 @@ function marked(text, right) {
   const sizeOf = (kind) => found.filter((one) => one.kind === kind)
     .flatMap((one) => wordsOf(one.text)).filter(isWord).length;
   const [others, missing] = [sizeOf("other"), sizeOf("gap")];
-  const count = [others && `${others} other ${others === 1 ? "word" : "words"}`,
-    missing && `${missing} left out`].filter(Boolean).join(", ");
+  // Two words that have changed places are not "3 other words, 4 left out"
+  const count = reordered(wordsOf(text), wordsOf(right)) ? "the right words in another order"
+    : [others && `${others} other ${others === 1 ? "word" : "words"}`,
+      missing && `${missing} left out`].filter(Boolean).join(", ");
   const show = { same: (words) => words, other: (words) => h("mark", { class: "ww-other", text: words }),
     gap: (words) => h("span", { class: "ww-gap", title: `left out: ${words}` }, "‸",
       ui.hidden(`(left out: ${words})`)) };

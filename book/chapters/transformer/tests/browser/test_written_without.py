@@ -116,6 +116,9 @@ def test_another_model_comes_on_request(stage, via):
     expect(page.locator(".ww-list > li").first.locator(".ww-text").nth(3)).to_contain_text(
         "a cat is chasing"
     )
+    expect(page.locator(".ww-list > li").first.locator(".ww-count").last).to_have_text(
+        "· the right words in another order"
+    )
     assert said(page, 2) == WROTE["nothing", 1]
     assert said(page, 3) == WROTE["positions", 1]
     page.get_by_label("0", exact=True).check(force=True)
