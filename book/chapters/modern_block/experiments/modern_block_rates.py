@@ -7,7 +7,9 @@ learning rates, for 300 and for 1,500 updates: the best of one beside the best o
 record is written after each run, and says whether all are in it.
 """
 
+import statistics
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,29 @@ OVER = {
 
 
 def record(runs: list[Run]) -> dict[str, Any]:
+    """The runs, and of each step the best rate, on the seeds that all rates have had."""
+    settings: dict[str, Any] = {}
+    for updates in OVER["updates"]:
+        found = {
+            (step, lr): [
+                run["held_out"]
+                for run in runs
+                if (run["updates"], run["step"], run["lr"]) == (updates, step, lr)
+            ]
+            for step, lr in product(OVER["step"], OVER["lr"])
+        }
+        n_seeds = min(map(len, found.values()))
+        for step in OVER["step"] if n_seeds else ():
+            losses = {lr: found[step, lr][:n_seeds] for lr in OVER["lr"]}
+            best = min(losses, key=lambda lr: statistics.mean(losses[lr]))
+            rates = {f"{lr:g}": one for lr, one in losses.items()}
+            settings[f"{step}, {updates}"] = {
+                "rates": rates,
+                "best_rate": best,
+                "best": losses[best],
+            }
     number = len(SEEDS) * len(OVER["updates"]) * len(OVER["lr"]) * len(OVER["step"])
-    return {"complete": len(runs) >= number, "runs": runs}
+    return {"complete": len(runs) >= number, "settings": settings, "runs": runs}
 
 
 def main(arguments: list[str] | None = None) -> None:
