@@ -36,7 +36,7 @@ def changed_block() -> Schematic:
         ("feed-forward:\nSwiGLU,\nno biases", "ReLU,\nbiases"),
     ):
         norm = s.norm("RMSNorm", at=(middle, y + 32), width=112)
-        box = s.layer(new, at=(middle, y + 102), kind="value", width=136)
+        box = s.layer(new, at=(middle, y + 102), width=136)
         total = s.sum(at=(stream, y + 160))
         s.text("layer norm", at=(then, y + 32), kind="soft")
         s.text(old, at=(then, y + 102), kind="soft")
