@@ -1,7 +1,5 @@
 """The schematics of the chapter: the block, the gate, shared key heads, the window, the router."""
 
-from collections.abc import Sequence
-
 from drawing.schematic import Part, Point, Schematic, Units
 
 HEADS = 4  # of queries, in `shared_heads`
