@@ -101,10 +101,13 @@ def turned(x, halves=False):
     return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
 
 
+RMS = norm(root_of_mean)
+
+
 def block_with(
     turn=turned,
-    first=norm(root_of_mean),
-    second=norm(root_of_mean),
+    first=RMS,
+    second=RMS,
     causal=True,
     keep=1,
     inner=lambda a, b: F.silu(a) * b,
@@ -133,10 +136,9 @@ def norms_behind(x, w, n_heads, n_kv_heads):
     def same(x, gain):
         return x
 
-    after = norm(root_of_mean)
     zeros = {**w, "2": torch.zeros_like(w["2"])}
-    x = after(block_with(first=same, second=same)(x, zeros, n_heads, n_kv_heads), w["gain_1"])
-    return after(x + (F.silu(x @ w["1"]) * (x @ w["3"])) @ w["2"], w["gain_2"])
+    x = RMS(block_with(first=same, second=same)(x, zeros, n_heads, n_kv_heads), w["gain_1"])
+    return RMS(x + (F.silu(x @ w["1"]) * (x @ w["3"])) @ w["2"], w["gain_2"])
 
 
 RIGHT = {

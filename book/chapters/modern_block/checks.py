@@ -196,11 +196,13 @@ def _block(
 def check_block(block: Callable[[Tensor, dict[str, Tensor], int, int], Tensor]) -> Steps:
     """Check block(x, w, n_heads, n_kv_heads), the block of LLaMA with shared key heads.
 
-    Shapes: x (time, d_model); of w, "q" and "o" (d_model, d_model), "k" and "v" (d_model, n_kv_heads
-        d_k), "1" and "3" (d_model, d_ff), "2" (d_ff, d_model), "gain_1" and "gain_2" (d_model).
+    Shapes: x (time, d_model); of w, "q" and "o" (d_model, d_model), "k" and "v" (d_model,
+        n_kv_heads d_k), "1" and "3" (d_model, d_ff), "2" (d_ff, d_model), "gain_1" and "gain_2"
+        (d_model).
     Source: Touvron et al. 2023 (LLaMA), section 2.2; Ainslie et al. 2023, section 2.2.
     """
-    for time, n_heads, n_kv_heads, d_k, d_ff in ((5, 4, 2, 6, 17), (7, 6, 1, 2, 11), (3, 3, 3, 4, 5)):
+    sizes_of = ((5, 4, 2, 6, 17), (7, 6, 1, 2, 11), (3, 3, 3, 4, 5))
+    for time, n_heads, n_kv_heads, d_k, d_ff in sizes_of:
         d_model, d_kv = n_heads * d_k, n_kv_heads * d_k
         shapes = {"q": (d_model, d_model), "k": (d_model, d_kv), "v": (d_model, d_kv)}
         shapes |= {"o": (d_model, d_model), "1": (d_model, d_ff), "3": (d_model, d_ff)}

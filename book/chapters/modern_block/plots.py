@@ -1,4 +1,4 @@
-"""The figure of the chapter: what each change did to the loss, after a short and a long training."""
+"""The figure of the chapter: what each change did to the loss, after trainings of two lengths."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,13 +26,15 @@ def plot_changes(changes: Mapping[str, Mapping[str, Sequence[float]]]) -> Axes:
     axes.axvline(0, color=GREY, linewidth=1)
     high = 0.8 / len(trainings)
     for number, training in enumerate(trainings):
-        look = {"color": COLOURS[number]}
+        colour = COLOURS[number]
         for row, change in enumerate(changes.values()):
             at, differences = row - 0.4 + high * (number + 0.5), change[training]
             mean = sum(differences) / len(differences)
-            axes.barh(at, mean, height=0.85 * high, alpha=0.35, **look)
+            axes.barh(at, mean, height=0.85 * high, alpha=0.35, color=colour)
             label = training if row == 0 else None
-            axes.plot(differences, [at] * len(differences), MARKERS[number], label=label, **look)
+            axes.plot(
+                differences, [at] * len(differences), MARKERS[number], label=label, color=colour
+            )
     axes.set_yticks(range(len(changes)), list(changes))
     axes.invert_yaxis()
     axes.set_xlabel("change of the held-out loss, in nats (left is better)")

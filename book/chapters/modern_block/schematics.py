@@ -3,7 +3,8 @@
 from drawing.schematic import Part, Point, Schematic, Units
 
 HEADS = 4  # of queries, in `shared_heads`
-WORDS, WINDOW, LAYERS = "The bats that flew out of the cave".split(), 4, 2  # of `window_reach`
+WORDS = ("The", "bats", "that", "flew", "out", "of", "the", "cave")  # of `window_reach`
+WINDOW, LAYERS = 4, 2
 SCORES, WEIGHTS = (2, 0, 1, -1), {0: 0.73, 2: 0.27}  # of the token in `router`
 
 
