@@ -27,7 +27,7 @@ def logit_lens(
     if model.config.norm != "pre":
         raise ValueError(
             f"expected a model with norm='pre', got {model.config.norm!r}; without the last norm "
-            "the stream cannot be read between two layers"
+            "the residual stream cannot be read between two layers"
         )
     stream: list[Tensor] = []  # (batch, time, d_model), n_layers + 1 of them
 

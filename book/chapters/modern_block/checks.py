@@ -204,7 +204,11 @@ def check_block(block: Callable[[Tensor, dict[str, Tensor], int, int], Tensor]) 
     sizes_of = ((5, 4, 2, 6, 17), (7, 6, 1, 2, 11), (3, 3, 3, 4, 5))
     for time, n_heads, n_kv_heads, d_k, d_ff in sizes_of:
         d_model, d_kv = n_heads * d_k, n_kv_heads * d_k
-        shapes = {"q": (d_model, d_model), "k": (d_model, d_kv), "v": (d_model, d_kv)}
+        shapes: dict[str, tuple[int, ...]] = {
+            "q": (d_model, d_model),
+            "k": (d_model, d_kv),
+            "v": (d_model, d_kv),
+        }
         shapes |= {"o": (d_model, d_model), "1": (d_model, d_ff), "3": (d_model, d_ff)}
         shapes |= {"2": (d_ff, d_model), "gain_1": (d_model,), "gain_2": (d_model,)}
         x, *parameters = normals((time, d_model), *shapes.values(), seed=time)
@@ -224,6 +228,7 @@ def check_block(block: Callable[[Tensor, dict[str, Tensor], int, int], Tensor]) 
         )
         got = expect_tensor(block(x, w, n_heads, n_kv_heads), (time, d_model))
         require_close(got, right, otherwise, mistakes)
-        sizes = {"w": w, "n_heads": n_heads, "n_kv_heads": n_kv_heads}
-        require_gradients(partial(block, **sizes), partial(_block, **sizes), x=x)
+        fixed = {"w": w, "n_heads": n_heads, "n_kv_heads": n_kv_heads}
+        theirs, ours = (partial(one, **fixed) for one in (block, _block))
+        require_gradients(theirs, ours, x=x)
     yield "4 heads with 2, 6 with 1 and 3 with 3 key heads: values and gradients"

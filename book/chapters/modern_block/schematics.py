@@ -9,7 +9,7 @@ SCORES, WEIGHTS = (2, 0, 1, -1), {0: 0.73, 2: 0.27}  # of the token in `router`
 
 
 def changed_block() -> Schematic:
-    """One block along its residual stream: what LLaMA has in each place, and what was there."""
+    """One block along its residual stream: the parts of LLaMA, and those that they replaced."""
     s = Schematic(
         400,
         486,
