@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -228,7 +227,10 @@ def check_block(block: Callable[[Tensor, dict[str, Tensor], int, int], Tensor]) 
         )
         got = expect_tensor(block(x, w, n_heads, n_kv_heads), (time, d_model))
         require_close(got, right, otherwise, mistakes)
-        fixed = {"w": w, "n_heads": n_heads, "n_kv_heads": n_kv_heads}
-        theirs, ours = (partial(one, **fixed) for one in (block, _block))
-        require_gradients(theirs, ours, x=x)
+
+        def of_x(one: Callable, *fixed: object) -> Callable[[Tensor], Tensor]:
+            return lambda x: one(x, *fixed)
+
+        fixed = w, n_heads, n_kv_heads
+        require_gradients(of_x(block, *fixed), of_x(_block, *fixed), x=x)
     yield "4 heads with 2, 6 with 1 and 3 with 3 key heads: values and gradients"
