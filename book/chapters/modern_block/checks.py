@@ -191,6 +191,11 @@ def _block(
     return keep * x + feed(x if fault == "no second norm" else norm(x, w["gain_2"]))
 
 
+def _of_x(block: Callable, *fixed: object) -> Callable[[Tensor], Tensor]:
+    """The block as a function of x alone."""
+    return lambda x: block(x, *fixed)
+
+
 @check("the block")
 def check_block(block: Callable[[Tensor, dict[str, Tensor], int, int], Tensor]) -> Steps:
     """Check block(x, w, n_heads, n_kv_heads), the block of LLaMA with shared key heads.
@@ -227,10 +232,6 @@ def check_block(block: Callable[[Tensor, dict[str, Tensor], int, int], Tensor]) 
         )
         got = expect_tensor(block(x, w, n_heads, n_kv_heads), (time, d_model))
         require_close(got, right, otherwise, mistakes)
-
-        def of_x(one: Callable, *fixed: object) -> Callable[[Tensor], Tensor]:
-            return lambda x: one(x, *fixed)
-
         fixed = w, n_heads, n_kv_heads
-        require_gradients(of_x(block, *fixed), of_x(_block, *fixed), x=x)
+        require_gradients(_of_x(block, *fixed), _of_x(_block, *fixed), x=x)
     yield "4 heads with 2, 6 with 1 and 3 with 3 key heads: values and gradients"
