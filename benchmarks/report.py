@@ -553,6 +553,32 @@ def modern_block(record: dict[str, Any]) -> str:
 
 
 @from_record
+def modern_block_longer(record: dict[str, Any]) -> str:
+    short = {row["name"]: row for row in read_results("modern_block")["settings"]}
+
+    def change(settings: dict[str, Any], name: str) -> str:
+        now, then = (settings[one]["held_out"] for one in (name, settings[name]["after"]))
+        return ", ".join(f"{a - b:+.3f}" for a, b in zip(now, then, strict=True))
+
+    rows = []
+    for name, row in record["settings"].items():
+        cells = [change(of, name) if row["after"] else "" for of in (short, record["settings"])]
+        losses = ", ".join(f"{x:.3f}" for x in row["held_out"])
+        rows.append([name, row["after"] or "", *cells, losses])
+    return table("step|starts from|change, 300|change, 1,500|held-out loss, 1,500", rows)
+
+
+@from_record
+def modern_block_rates(record: dict[str, Any]) -> str:
+    rows = [
+        [name, *(f"{statistics.mean(losses):.3f}" for losses in one["rates"].values())]
+        for name, one in record["settings"].items()
+    ]
+    rates = next(iter(record["settings"].values()))["rates"]
+    return table("|".join(["step, updates", *rates]), rows)
+
+
+@from_record
 def number_translator(record: dict[str, Any]) -> str:
     rows = []
     for name, runs in record["settings"].items():

@@ -1,10 +1,12 @@
-"""The figure of the chapter: which fraction of hidden tokens each family guesses, by position."""
+"""The figures of the chapter: what each family guesses, by position, and what the lens reads."""
 
 from collections.abc import Mapping, Sequence
 
+from jaxtyping import Float
 from matplotlib.axes import Axes
+from torch import Tensor
 
-from drawing.axes import GREY, draw_curves, new_axes
+from drawing.axes import GREY, draw_curves, draw_map, new_axes
 
 
 def plot_gaps(fractions: Mapping[str, Sequence[float]], ceiling: float) -> Axes:
@@ -28,4 +30,19 @@ def plot_gaps(fractions: Mapping[str, Sequence[float]], ceiling: float) -> Axes:
     )  # fmt: skip
     axes.set_xticks(positions)
     axes.set(xlim=(0.6, len(positions) + 0.4), ylim=(-0.03, 1.03))
+    return axes
+
+
+def plot_lens(
+    probabilities: Float[Tensor, "depth time"], tokens: Sequence[str], depths: Sequence[str]
+) -> Axes:
+    """Draw the probability of the true next token, by depth (rows) and position (columns).
+
+    Errors: ValueError for labels that are not one for each row and each column.
+    """
+    axes = new_axes(7.0, 0.9 + 0.42 * len(depths))
+    axes.grid(visible=False)
+    image = draw_map(axes, probabilities, depths, tokens, aspect="auto")
+    axes.set_xlabel("the next token")
+    axes.figure.colorbar(image, ax=axes, label="probability")
     return axes

@@ -88,7 +88,65 @@ def row_by_row(time, window):
     return mask
 
 
+def turned(x, halves=False):
+    """(heads, time, d): pairs of entries as complex numbers, rotated by their position."""
+    d = x.shape[-1]
+    angle = torch.arange(x.shape[-2], dtype=x.dtype)[:, None]
+    angle = angle / 10_000 ** (torch.arange(0, d, 2, dtype=x.dtype) / d)
+    if halves:
+        a, b = x.chunk(2, dim=-1)
+        cos, sin = angle.cos(), angle.sin()
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+
+
+RMS = norm(root_of_mean)
+
+
+def block_with(
+    turn=turned,
+    first=RMS,
+    second=RMS,
+    causal=True,
+    keep=1,
+    inner=lambda a, b: F.silu(a) * b,
+    turn_values=lambda v: v,
+):
+    """The block, head by head with torch's attention, and what a reader may do otherwise."""
+
+    def my_block(x, w, n_heads, n_kv_heads):
+        def split(x, n):
+            return x.view(len(x), n, -1).permute(1, 0, 2)
+
+        normed = first(x, w["gain_1"])
+        q, k = turn(split(normed @ w["q"], n_heads)), turn(split(normed @ w["k"], n_kv_heads))
+        v = turn_values(split(normed @ w["v"], n_kv_heads))
+        found = F.scaled_dot_product_attention(
+            q[None], k[None], v[None], is_causal=causal, enable_gqa=True
+        )[0]
+        x = keep * x + found.permute(1, 0, 2).reshape(len(x), -1) @ w["o"]
+        normed = second(x, w["gain_2"])
+        return keep * x + inner(normed @ w["1"], normed @ w["3"]) @ w["2"]
+
+    return my_block
+
+
+def norms_behind(x, w, n_heads, n_kv_heads):
+    def same(x, gain):
+        return x
+
+    zeros = {**w, "2": torch.zeros_like(w["2"])}
+    x = RMS(block_with(first=same, second=same)(x, zeros, n_heads, n_kv_heads), w["gain_1"])
+    return RMS(x + (F.silu(x @ w["1"]) * (x @ w["3"])) @ w["2"], w["gain_2"])
+
+
 RIGHT = {
+    "my_block": [
+        block_with(),
+        block_with(inner=lambda a, b: a * torch.sigmoid(a) * b),
+        block_with(first=by_length, second=lambda x, gain: F.rms_norm(x, gain.shape, gain, 1e-5)),
+    ],
     "my_rms_norm": [
         norm(root_of_mean),
         by_length,
@@ -110,6 +168,21 @@ RIGHT = {
     ],
 }
 WRONG = {
+    "my_block": {
+        block_with(keep=0): "they must be added to it",
+        norms_behind: "each must stand before its sub-layer",
+        block_with(second=lambda x, gain: x): "reads x without its norm",
+        block_with(
+            first=lambda x, gain: x / root_of_mean(x), second=lambda x, gain: x / root_of_mean(x)
+        ): "the scales of the norms are missing",
+        block_with(turn=lambda x: x): "the order of tokens is lost",
+        block_with(turn=lambda x: turned(x, halves=True)): "and of the sum y",
+        block_with(causal=False): "a causal mask is missing",
+        block_with(inner=lambda a, b: a * F.silu(b)): "it belongs on x W_1",
+        block_with(inner=lambda a, b: F.silu(a)): "that is no gate",
+        block_with(inner=lambda a, b: a.relu() * b): "it is silu",
+        block_with(turn_values=turned): "only queries and keys are",
+    },
     "my_rms_norm": {
         lambda x, gain: x / root_of_mean(x): "the scale is missing",
         lambda x, gain: F.layer_norm(x, gain.shape, gain): "that is layer norm",

@@ -1,66 +1,51 @@
-"""The schematics of the chapter: the block then and now, the gate, shared key heads, the router."""
+"""The schematics of the chapter: the block, the gate, shared key heads, the window, the router."""
 
-from collections.abc import Sequence
-
-from drawing.schematic import Part, Point, Schematic
+from drawing.schematic import Part, Point, Schematic, Units
 
 HEADS = 4  # of queries, in `shared_heads`
+WORDS = ("The", "bats", "that", "flew", "out", "of", "the", "cave")  # of `window_reach`
+WINDOW, LAYERS = 4, 2
 SCORES, WEIGHTS = (2, 0, 1, -1), {0: 0.73, 2: 0.27}  # of the token in `router`
 
 
-def two_blocks() -> Schematic:
-    """The paper's block, with its norms first, beside today's: what stayed and what changed."""
+def changed_block() -> Schematic:
+    """One block along its residual stream: the parts of LLaMA, and those that they replaced."""
     s = Schematic(
         400,
-        494,
-        alt="Two blocks side by side, each with two sub-layers beside a residual stream. On the "
-        "left, 2017: layer norm, multi-head attention with biases, layer norm, a feed-forward "
-        "network with ReLU. On the right, today: RMSNorm, attention with rotary positions and "
-        "shared key heads, RMSNorm, a feed-forward network with SwiGLU, and no biases.",
+        486,
+        alt="A block along its residual stream. Its plan is that of 2017: a norm, attention, a "
+        "sum, a norm, a feed-forward network, a sum. Beside each part of LLaMA stands the one that "
+        "it replaced: RMSNorm was layer norm, rotary positions were sines added to the input, "
+        "SwiGLU was ReLU, and the linear layers without biases had them.",
     )
-    columns: tuple[tuple[str, int, Sequence[str]], ...] = (
-        (
-            "2017",
-            14,
-            ("layer norm", "multi-head\nattention", "layer norm", "feed-forward,\nReLU"),
-        ),
-        (
-            "today",
-            214,
-            ("RMSNorm", "rotary, shared\nkey heads", "RMSNorm", "feed-forward,\nSwiGLU"),
-        ),
-    )
+    stream, middle, then = 30, 158, 322
 
-    def matrix(label: str, at: Point, name: str) -> Part:
-        return s.matrix(
-            label,
-            at=at,
-            rows=2,
-            columns=4,
-            cell=11,
-            side="right",
-            shape=("time", "d_{model}"),
-            shape_side="",
-            name=name,
-        )
+    def matrix(label: str, y: Units, name: str) -> Part:
+        at, shape = (stream + 22, y), ("time", "d_{model}")
+        return s.matrix(label, at=at, rows=2, columns=4, cell=11, side="right", shape=shape,
+                        shape_side="", name=name)  # fmt: skip
 
-    for title, left, parts in columns:
-        stream, middle = left + 14, left + 108
-        s.text(title, at=(left + 86, 18), strong=True)
-        x = matrix("$x$", (stream + 22, 52), "x")
-        low: Part | Point = (stream, x.bottom[1])
-        y = 92
-        for name, layer in (parts[:2], parts[2:]):
-            norm = s.norm(name, at=(middle, y + 34), width=112)
-            box = s.layer(layer, at=(middle, y + 98), width=128)
-            total = s.sum(at=(stream, y + 150))
-            s.stream(low, total)
-            s.arrow((stream, y), norm, path="hv")
-            s.arrow(norm, box)
-            s.arrow(box, total, path="vh")
-            low, y = total, y + 178
-        out = matrix("output", (stream + 22, 476), "output")
-        s.stream(low, (stream, out.top[1]))
+    s.text("LLaMA, 2023", at=(middle, 58), strong=True)
+    s.text("2017", at=(then, 58), kind="soft", strong=True)
+    x = matrix("$x$, a row for each token", 24, "x")
+    low: Part | Point = (stream, x.bottom[1])
+    y = 74
+    for new, old in (
+        ("attention:\nrotary positions,\nno biases", "sines, added\nonce at the input;\nbiases"),
+        ("feed-forward:\nSwiGLU,\nno biases", "ReLU,\nbiases"),
+    ):
+        norm = s.norm("RMSNorm", at=(middle, y + 32), width=112)
+        box = s.layer(new, at=(middle, y + 102), width=136)
+        total = s.sum(at=(stream, y + 160))
+        s.text("layer norm", at=(then, y + 32), kind="soft")
+        s.text(old, at=(then, y + 102), kind="soft")
+        s.stream(low, total)
+        s.arrow((stream, y + 4), norm, path="hv")
+        s.arrow(norm, box)
+        s.arrow(box, total, path="vh")
+        low, y = total, y + 182
+    out = matrix("output", 466, "output")
+    s.stream(low, (stream, out.top[1]))
     return s
 
 
@@ -121,6 +106,36 @@ def shared_heads() -> Schematic:
             )
             for query in members:
                 s.arrow(query, keys, kind="query")
+    return s
+
+
+def window_reach() -> Schematic:
+    """What the last word of a sentence can depend on, through layers with a window."""
+    s = Schematic(
+        400,
+        236,
+        alt="The words The bats that flew out of the cave in a row, and above them two layers with "
+        "a window of 4. In layer 2 the vector of cave reads those of out, of, the and cave in "
+        "layer 1. These read the words from bats to cave. Only the first word is out of reach.",
+    )
+    last, step = len(WORDS) - 1, 48
+    below: list[Part] = []
+    for depth in range(LAYERS + 1):
+        first = max(0, last - (LAYERS - depth) * (WINDOW - 1))
+        row: list[Part] = []
+        for i, word in enumerate(WORDS):
+            at, lit = (32 + step * i, 214 - 84 * depth), i >= first
+            kind, name = "value" if lit else "soft", f"{'lit' if lit else 'idle'} {depth} {i}"
+            if depth:
+                row.append(s.layer("", at=at, kind=kind, width=26, height=26, name=name))
+            else:
+                row.append(s.token(word, at=at, kind=kind, width=46, name=name))
+            if depth and lit:
+                for key in below[max(0, i - WINDOW + 1) : i + 1]:
+                    s.line([key.top, row[-1].bottom], kind="value")
+        if depth:
+            s.text(f"layer {depth}", at=(8, 190 - 84 * depth), align="start", strong=True)
+        below = row
     return s
 
 

@@ -1,7 +1,7 @@
 """The way from the paper's block to today's, one change at a time, and its training on one text."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -91,16 +91,26 @@ def balanced(n_active: int, balance: float) -> Loss:
 
 
 def train_step(
-    name: str, text: Int[Tensor, " characters"], seed: int, *, steps: int = STEPS
+    name: str,
+    text: Int[Tensor, " characters"],
+    seed: int,
+    *,
+    steps: int = STEPS,
+    lr: float = LR,
+    **change: Any,
 ) -> tuple[ModernDecoder, list[float]]:
-    """Train the model of a step on a text of characters: the model and the loss of every step."""
+    """Train the model of a step on a text of characters: the model and the loss of every update.
+
+    Args: steps, the number of updates, over which the learning rate rises to lr and falls; change,
+        further fields of `BlockConfig`.
+    """
     step = next((one for one in (*WAY, *BACK) if one.name == name), None)
-    config = config_of(name, len(character_vocabulary()))
+    config = replace(config_of(name, len(character_vocabulary())), **change)
     seed_everything(seed)
     model = ModernDecoder(config)
     loss = balanced(config.n_active, step.balance) if step and step.balance else next_token
     losses = train_on_text(
-        model, text, steps, LR, length=LENGTH, batch_size=BATCH, seed=seed, loss=loss
+        model, text, steps, lr, length=LENGTH, batch_size=BATCH, seed=seed, loss=loss
     )
     return model, losses
 

@@ -1,9 +1,10 @@
-"""The figure of the gaps: a series for each model, the ceiling at the first place."""
+"""The figures: a series for each model and its ceiling; a row of the lens for each depth."""
 
 import matplotlib.pyplot as plt
 import pytest
+import torch
 
-from chapters.families.plots import plot_gaps
+from chapters.families.plots import plot_gaps, plot_lens
 
 
 def test_series_and_ceiling():
@@ -18,3 +19,13 @@ def test_series_and_ceiling():
 def test_unequal_series_are_refused():
     with pytest.raises(ValueError, match=r"series of one length, got \[1, 2\]"):
         plot_gaps({"one": [0.5], "two": [0.0, 0.1]}, 0.08)
+
+
+def test_lens_has_depths_as_rows():
+    numbers = torch.tensor([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
+    axes = plot_lens(numbers, list("abc"), ["embedding", "layer 1"])
+    assert axes.images[0].get_array().tolist() == numbers.tolist()
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="expected 2 labels, one for each row, got 1"):
+        plot_lens(numbers, list("abc"), ["embedding"])
+    plt.close("all")

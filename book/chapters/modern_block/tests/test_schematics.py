@@ -6,25 +6,30 @@ from chapters.modern_block.decoder import ModernDecoder, paper_2017, today
 from chapters.modern_block.experts import MixtureOfExperts
 from chapters.modern_block.schematics import (
     HEADS,
+    LAYERS,
     SCORES,
     WEIGHTS,
+    WINDOW,
+    WORDS,
+    changed_block,
     gate,
     router,
     shared_heads,
-    two_blocks,
+    window_reach,
 )
 from lib.attention import MultiHeadAttention
 from lib.layers import FeedForward
+from lib.masks import causal_mask
 from tests.helpers import assert_shapes, normal
 
 
-def test_two_blocks_keep_the_shape_of_the_residual_stream():
+def test_the_block_keeps_the_shape_of_the_residual_stream():
     sizes = {"time": 3, "d_{model}": 10}
     x = normal(1, 3, 10).float()
     for make in (paper_2017, today):
         config = make(7, d_model=10, n_heads=5, d_ff=11, n_layers=1)
         output = ModernDecoder(config).decoder.layers[0](x)
-        assert_shapes(two_blocks(), {"x": x[0], "output": output[0]}, sizes)
+        assert_shapes(changed_block(), {"x": x[0], "output": output[0]}, sizes)
 
 
 def test_gate_shows_the_shapes_of_swiglu():
@@ -43,6 +48,25 @@ def test_shared_heads_are_those_of_the_layer():
         assert layer.w_k.out_features == 4 * n_kv_heads
     assert sum(name.startswith("q_") for name in names) == 3 * HEADS
     assert sum(name.startswith("k_") for name in names) == 4 + 2 + 1
+
+
+def test_the_reach_of_the_window_is_that_of_a_model():
+    """A part is lit if a gradient flows from the last word of the last layer to it."""
+    sizes = {"d_model": 12, "n_layers": LAYERS, "n_heads": 3, "d_ff": 17, "window": WINDOW}
+    torch.manual_seed(0)
+    model, time = ModernDecoder(today(29, **sizes)).double(), len(WORDS)
+    rows = [model.embedding(torch.randint(29, (1, time)))]
+    for layer in model.decoder.layers:
+        rows.append(layer(rows[-1], mask=causal_mask(time, window=WINDOW)))
+    gradients = torch.autograd.grad(rows[-1][0, -1].square().sum(), rows)
+    lit = {
+        f"lit {depth} {i}"
+        for depth, gradient in enumerate(gradients)
+        for i in gradient[0].abs().sum(-1).nonzero()[:, 0].tolist()
+    }
+    parts = [part.name for part in window_reach().parts]
+    assert len(parts) == (LAYERS + 1) * time
+    assert {name for name in parts if name.startswith("lit")} == lit
 
 
 def test_router_shows_the_choice_of_the_layer():

@@ -91,3 +91,7 @@ def test_training_is_that_of_the_step_and_its_seed(name):
     assert held_out_loss(model, text) < 6
     assert train_step(name, text, seed=1, steps=21)[1] == losses
     assert train_step(name, text, seed=2, steps=21)[1] != losses
+    assert train_step(name, text, seed=1, steps=21, lr=1e-3)[1] != losses
+    changed, others = train_step(name, text, seed=1, steps=21, qk_norm=True)
+    assert changed.config.qk_norm
+    assert others != losses
