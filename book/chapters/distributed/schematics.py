@@ -14,7 +14,7 @@ SHARDS = 3
 SCHEMES = {"DDP: all on each": 4, "ZeRO 1": 2, "ZeRO 2": 1, "ZeRO 3, FSDP": 0}
 # A step that is drawn to scale, in units of its width: computing, one third of it forward, and an
 # all-reduce
-COMPUTING, SENDING, WIDE = 90, 48, 2.4
+COMPUTING, SENDING, WIDE = 90.0, 48.0, 2.4
 BUCKETS = 3
 
 
@@ -189,13 +189,12 @@ def in_time() -> Schematic:
         forward, backward = computing / 3, 2 * computing / 3
         short = computing < COMPUTING
         begin = left
-        for name, length, kind in (("forward", forward, "source"), ("backward", backward, "key")):
+        for name, length in (("forward", forward), ("backward", backward)):
             s.layer(
                 "" if short else name,
                 at=(begin + length * WIDE / 2, y + 28),
                 width=length * WIDE,
                 height=26,
-                kind=kind,
                 name=f"{title}: {name}",
             )
             begin += length * WIDE
@@ -205,11 +204,13 @@ def in_time() -> Schematic:
                 at=(left + (start + end) * WIDE / 2, y + 60),
                 width=(end - start) * WIDE,
                 height=26,
-                kind="value",
+                kind="lit",
                 name=f"{title}: bucket {i}",
             )
             wait = end - computing
-        s.text("waits", at=(begin + wait * WIDE / 2, y + 28), size=13)
+        little = wait < SENDING / 2
+        at = (begin + 4 if little else begin + wait * WIDE / 2, y + 28)
+        s.text("waits", at=at, align="start" if little else "middle", size=13)
     return s
 
 
@@ -273,7 +274,6 @@ def split_feed_forward() -> Schematic:
             "ReLU",
             at=(middle, 176),
             columns=5,
-            kind="value",
             side="left",
             name=f"inner of rank {rank}",
             shape=("time", half),
