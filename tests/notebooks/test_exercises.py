@@ -8,8 +8,8 @@ What F's check must accept and refuse stands in book/chapters/name/answers.py: R
 F a list of right answers in different styles, WRONG gives wrong ones, each with a piece of the
 message that it must get, so that a check that names another mistake fails too. A python block of
 any solution that asserts something is run as well. The check of an exercise tagged "processes"
-starts some, which takes seconds, so `make test` tries no answers on it. All these run with the imports, functions and
-classes of the chapter's cells, and with nothing that it computes.
+starts some, which takes seconds, so `make test` tries no answers on it. All these run with the
+imports, functions and classes of the chapter's cells, and with nothing that it computes.
 
 `make answers` prints all answers with what the checks say of them.
 """

@@ -270,9 +270,11 @@ class Wire:
         self.open: list[Waiting] = []
         self.in_backward = False
 
-    def all_reduce(self, tensor: Tensor, *given: Any, async_op: bool = False, **named: Any) -> Any:
+    def all_reduce(
+        self, tensor: Tensor, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False
+    ) -> Any:
         self.messages.append(Message(tensor.numel(), async_op, self.in_backward))
-        work = self.send(tensor, *given, async_op=async_op, **named)
+        work = self.send(tensor, op, group, async_op)
         return work and Waiting(work, self.open)
 
 
@@ -292,7 +294,7 @@ class Waiting:
         return getattr(self.work, name)
 
 
-def stepped(answer: Callable[..., Wait], *options: int) -> Told | str:
+def stepped(answer: Callable[..., Any], *options: int) -> Told | str:
     """Two steps of a small model on this rank with the reader's answer; text if it gives none."""
     rank, wire = dist.get_rank(), Wire()
     torch.manual_seed(rank)
@@ -316,10 +318,12 @@ def stepped(answer: Callable[..., Wait], *options: int) -> Told | str:
             wait()
             told.waited.append(not wire.open)
             told.messages.append(wire.messages)
-            told.found.append([p.grad.detach().clone() for p in model.parameters()])
+            parameters = list(model.parameters())
+            gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+            told.found.append([g.detach().clone() for g in gradients])
             with torch.no_grad():
-                for p in model.parameters():
-                    p -= 0.1 * p.grad
+                for p, g in zip(parameters, gradients, strict=True):
+                    p.sub_(g, alpha=0.1)
     return told
 
 
@@ -344,7 +348,8 @@ def _rehearsed(answer: Callable[..., Wait], *options: int) -> Told:
     """What one rank alone sees, in this process: most mistakes show there, and at once."""
     with alone():
         told = stepped(answer, *options)
-    require(isinstance(told, Told), str(told))
+    if isinstance(told, str):
+        raise CheckFailed(told)
     return told
 
 

@@ -176,7 +176,7 @@ def in_time() -> Schematic:
         "one. Third, with a third of the tokens: forward and backward are short, the "
         "all-reduce is as long as before, and the GPU waits for most of it.",
     )
-    left = 58
+    left = 58.0
     rows = (
         ("sent after backward", 26, COMPUTING, False),
         ("sent in buckets, during backward", 134, COMPUTING, True),

@@ -97,7 +97,9 @@ def test_a_step_in_time_is_that_of_the_formulas():
         sent = [parts[f"{title}: bucket {i + 1}"] for i in range(BUCKETS)]
         assert sum(one.width for one in sent) == pytest.approx(step.communication * WIDE)
         begin = passes[0].left[0]
-        for one, (start, end) in zip(sent, buckets_in_time(computing, overlap=overlap), strict=True):
+        for one, (start, end) in zip(
+            sent, buckets_in_time(computing, overlap=overlap), strict=True
+        ):
             drawn = [(x - begin) / WIDE for x in (one.left[0], one.right[0])]
             assert drawn == pytest.approx([start, end])
         wait = (sent[-1].right[0] - passes[1].right[0]) / WIDE
@@ -117,7 +119,9 @@ def test_each_scheme_holds_what_the_formula_says():
         assert held == pytest.approx(state_bytes(1, SHARDS, stage=stage))
     cells = len(STATES) * SHARDS
     shaded = who_holds_what().svg().count('class="shade"')
-    rows = sum(SHARDS * SHARDS * whole + SHARDS * (len(STATES) - whole) for whole in SCHEMES.values())
+    rows = sum(
+        SHARDS * SHARDS * whole + SHARDS * (len(STATES) - whole) for whole in SCHEMES.values()
+    )
     assert shaded == rows
     assert cells * SHARDS * len(SCHEMES) > shaded
 
