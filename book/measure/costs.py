@@ -18,6 +18,9 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 Number = int | float
 Kind = Literal["all_reduce", "all_gather", "reduce_scatter"]
 PASSES: dict[Kind, int] = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}
+During = Literal["forward", "backward", ""]
+FORWARD, BACKWARD = 2, 4  # FLOPs of a parameter and token in each pass of training
+KEPT = 16  # numbers of d_model that a layer keeps of a token for its backward pass
 
 
 # --- one layer ------------------------------------------------------------------------------------
@@ -315,12 +318,14 @@ class Collective(NamedTuple):
 
     nbytes  bytes of the whole vector: what each rank has before an all-reduce or a reduce-scatter,
             and what each has after an all-gather
+    during  the pass whose computing can hide it; "" for one that computing waits for
     """
 
     purpose: str
     kind: Kind
     nbytes: Number
     times: int = 1
+    during: During = ""
 
 
 class Step(NamedTuple):
@@ -385,26 +390,30 @@ def data_parallel(parameters: int, *, bytes_each: Number = 4) -> list[Collective
     Errors: ValueError for a count that is not positive.
     """
     _require_positive(parameters=parameters, bytes_each=bytes_each)
-    return [Collective("gradients", "all_reduce", parameters * bytes_each)]
+    return [Collective("gradients", "all_reduce", parameters * bytes_each, during="backward")]
 
 
 def sharded(
-    parameters: int, *, bytes_each: Number = 4, keep_after_forward: bool = False
+    parameters: int, *, stage: int = 3, bytes_each: Number = 4, keep_after_forward: bool = False
 ) -> list[Collective]:
-    """A step of fully sharded data parallelism: parameters are gathered as they are needed.
+    """A step in which each rank updates its own part of the parameters: ZeRO 1, 2 or 3.
 
-    Once for the forward pass and once more for the backward pass, because in between each rank
-    forgets what is not its own; then each rank gets the sum of the gradients of its part. That is
-    1.5 times what data parallelism sends; with `keep_after_forward` it is as much.
-    Errors: ValueError for a count that is not positive.
+    In stages 1 and 2 each rank gets the summed gradients of its part, and gives its updated
+    parameters to all, during the next forward pass at the earliest: the bytes of data parallelism.
+    In stage 3 (fully sharded) parameters are gathered as they are needed: once for the forward
+    pass and, because in between each rank forgets what is not its own, once more for the backward
+    pass. That is 1.5 times what data parallelism sends; with `keep_after_forward` it is as much.
+    Errors: ValueError for a count that is not positive, or another stage.
     Source: Rajbhandari et al. 2020 (ZeRO), section 7.
     """
     _require_positive(parameters=parameters, bytes_each=bytes_each)
+    if stage not in (1, 2, 3):
+        raise ValueError(f"expected stage 1, 2 or 3 of ZeRO, got {stage}")
     nbytes = parameters * bytes_each
-    return [
-        Collective("parameters", "all_gather", nbytes, times=1 if keep_after_forward else 2),
-        Collective("gradients", "reduce_scatter", nbytes),
-    ]
+    step = [Collective("parameters", "all_gather", nbytes, during="forward")]
+    if stage == 3 and not keep_after_forward:
+        step.append(Collective("parameters again", "all_gather", nbytes, during="backward"))
+    return [*step, Collective("gradients", "reduce_scatter", nbytes, during="backward")]
 
 
 def tensor_parallel(
@@ -430,12 +439,12 @@ def tensor_parallel(
 
 def bytes_of_step(step: Iterable[Collective], n: int) -> float:
     """Bytes that each of n ranks sends in a step."""
-    return sum(one.times * bytes_sent(one.kind, one.nbytes, n) for one in step)
+    return sum((one.times * bytes_sent(one.kind, one.nbytes, n) for one in step), 0.0)
 
 
 def communication_time(step: Iterable[Collective], n: int, link: Link) -> float:
     """Seconds that the operations of a step take if only one is made at a time."""
-    return sum(one.times * ring_time(one.kind, one.nbytes, n, link) for one in step)
+    return sum((one.times * ring_time(one.kind, one.nbytes, n, link) for one in step), 0.0)
 
 
 def plan(
@@ -444,26 +453,104 @@ def plan(
     n: int,
     link: Link,
     *,
-    overlap: Number = 0.0,
+    overlap: bool = False,
+    backward: Number = BACKWARD / (FORWARD + BACKWARD),
     same_batch: bool = True,
 ) -> Step:
     """Predict the step of n ranks from the time that one needs to compute.
 
     Args: compute, seconds of one rank alone for its batch. same_batch: that batch is divided over
         the ranks, so each computes for compute / n; otherwise every rank gets a batch as large.
-        overlap, the fraction of the computing during which the links can work too: what they do
-        meanwhile costs no time. About 2/3 is the backward pass.
+        overlap: what the links do during the pass that can hide it costs no time, as far as the
+        pass lasts; in the forward pass, parameters must be gathered ahead of need (prefetched).
+        backward, the fraction of the computing that is the backward pass.
     Errors: ValueError for a time or a fraction that cannot be, and those of `ring_time`.
     """
-    if compute <= 0 or not 0 <= overlap <= 1:
+    if compute <= 0 or not 0 <= backward <= 1:
         raise ValueError(
-            "expected compute in seconds above 0 and overlap from 0 to 1, got "
-            f"compute={compute} and overlap={overlap}"
+            "expected compute in seconds above 0 and backward from 0 to 1, got "
+            f"compute={compute} and backward={backward}"
         )
+    step = list(step)
     each = compute / n if same_batch else compute
+    hiding = {"forward": each * (1 - backward), "backward": each * backward} if overlap else {}
+    exposed = 0.0
+    for during in ("forward", "backward", ""):
+        busy = communication_time([one for one in step if one.during == during], n, link)
+        exposed += max(busy - hiding.get(during, 0), 0)
     communication = communication_time(step, n, link)
-    exposed = max(communication - overlap * each, 0.0)
     return Step(n, each, communication, exposed, each + exposed, each / (each + exposed))
+
+
+def training_flops(parameters: Number, tokens: Number, *, recompute: bool = False) -> Number:
+    """FLOPs of a step on so many tokens: 6 for each parameter and token.
+
+    Forward 2, a multiplication and an addition; backward twice as many, for the gradients of the
+    inputs and of the parameters. With `recompute` the forward pass is made once more. Attention
+    itself, which has no parameters, is left out: right for sequences that are not long.
+    Errors: ValueError for a count that is not positive.
+    """
+    _require_positive(parameters=parameters, tokens=tokens)
+    return (FORWARD * (1 + recompute) + BACKWARD) * parameters * tokens
+
+
+def tokens_that_hide(
+    step: Iterable[Collective],
+    parameters: Number,
+    flops: Number,
+    bandwidth: Number,
+    *,
+    recompute: bool = False,
+) -> float:
+    """Tokens that a rank needs in a step until its computing hides what many ranks send.
+
+    A pass over b tokens computes for (its FLOPs) b / flops, and the links are busy for (passes of
+    the ring) nbytes / bandwidth. Both grow in proportion to the parameters, which cancel: for the
+    all-reduce of float32 gradients b = 2 flops / bandwidth. Latency is left out.
+    Args: flops and bandwidth of one rank, a second.
+    Errors: ValueError for a count that is not positive.
+    """
+    _require_positive(parameters=parameters, flops=flops, bandwidth=bandwidth)
+    of_pass = {"forward": FORWARD, "backward": BACKWARD + FORWARD * recompute}
+    step, least = list(step), 0.0
+    for during, each in of_pass.items():
+        sent = sum(PASSES[o.kind] * o.nbytes * o.times for o in step if o.during == during)
+        least = max(least, sent / bandwidth * flops / (each * parameters))
+    return least
+
+
+def state_bytes(parameters: Number, n: int, *, stage: int = 0, mixed: bool = False) -> float:
+    """Bytes that a rank holds between two steps: parameters, gradients, and Adam's own numbers.
+
+    In float32 4 + 4 + 8 a parameter. In mixed precision bfloat16 parameters and gradients, and for
+    Adam float32 parameters and two moments: 2 + 2 + 12. Stage 1 of ZeRO divides the last by n,
+    stage 2 the gradients too, stage 3 all.
+    Errors: ValueError for another stage, or a count that is not positive.
+    Source: Rajbhandari et al. 2020 (ZeRO), section 5.
+    """
+    _require_positive(parameters=parameters, n=n)
+    if stage not in (0, 1, 2, 3):
+        raise ValueError(f"expected stage 0, 1, 2 or 3 of ZeRO, got {stage}")
+    of_each = (2, 2, 12) if mixed else (4, 4, 8)
+    parts = (n if stage >= first else 1 for first in (3, 2, 1))
+    return sum((parameters * each / part for each, part in zip(of_each, parts, strict=True)), 0.0)
+
+
+def activation_bytes(
+    tokens: Number, d_model: int, n_layers: int, *, bytes_each: Number = 4, recompute: bool = False
+) -> Number:
+    """Bytes that the layers keep of the forward pass until the backward pass has used them.
+
+    A layer keeps about 16 vectors of d_model for each token: the inputs of its two norms and of its
+    matrices, queries, keys, values, and what goes into and out of the activation of d_ff = 4
+    d_model. The attention maps are not kept (FlashAttention), nor are masks of dropout. With
+    `recompute` only the input of each layer is kept, and one layer at a time makes the rest again.
+    Errors: ValueError for a size that is not positive.
+    Source: Korthikanti et al. 2022, section 4: 34 bytes in 16 bits, 2 of them masks of dropout.
+    """
+    _require_positive(tokens=tokens, d_model=d_model, n_layers=n_layers, each=bytes_each)
+    vectors = n_layers + KEPT if recompute else KEPT * n_layers
+    return tokens * d_model * vectors * bytes_each
 
 
 def _require_whole(**sizes: int) -> None:

@@ -4,12 +4,16 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from measure.costs import (
     Collective,
     Link,
+    activation_bytes,
     bytes_of_step,
     bytes_sent,
     communication_time,
@@ -18,7 +22,10 @@ from measure.costs import (
     plan,
     ring_time,
     sharded,
+    state_bytes,
     tensor_parallel,
+    tokens_that_hide,
+    training_flops,
 )
 from measure.observed import Measured, fit_link, relative_errors
 from tests.helpers import unchecked
@@ -117,17 +124,115 @@ def test_fit_is_never_negative(seconds, gone):
     assert link.latency == 0 if gone == "latency" else link.bandwidth == float("inf")
 
 
-def test_plan_hides_what_fits_into_the_overlap():
+def test_plan_hides_what_fits_into_its_own_pass():
     step = data_parallel(10**7)
     n = 4
     alone = plan(2.0, step, n, ANY_LINK)
     assert alone.total == pytest.approx(0.5 + communication_time(step, n, ANY_LINK))
     assert alone.efficiency == pytest.approx(0.5 / alone.total)
-    half = plan(2.0, step, n, ANY_LINK, overlap=0.1)
-    assert half.exposed == pytest.approx(alone.communication - 0.05)
-    assert plan(2.0, step, n, ANY_LINK, overlap=1).exposed == 0
+    tenth = plan(2.0, step, n, ANY_LINK, overlap=True, backward=0.1)
+    assert tenth.exposed == pytest.approx(alone.communication - 0.05)
+    assert plan(2.0, step, n, ANY_LINK, overlap=True).exposed == 0
     assert plan(2.0, step, n, ANY_LINK, same_batch=False).compute == 2.0
     assert plan(2.0, step, 1, ANY_LINK).efficiency == 1
+    gather, again, reduce = sharded(10**7)
+    both = plan(0.4, [gather, again, reduce], n, ANY_LINK, overlap=True)
+    forward = max(communication_time([gather], n, ANY_LINK) - 0.1 / 3, 0)
+    backward = max(communication_time([again, reduce], n, ANY_LINK) - 0.2 / 3, 0)
+    assert 0 < both.exposed == pytest.approx(forward + backward)
+    waited = tensor_parallel(3, 11, 16, 6)  # a layer's output is needed at once: nothing hides it
+    step = plan(9.0, waited, n, ANY_LINK, overlap=True)
+    assert 0 < step.exposed == pytest.approx(step.communication)
+
+
+@pytest.mark.parametrize("parameters", [1, 65_000_000])
+@pytest.mark.parametrize(
+    ("step", "wanted"),
+    [(data_parallel, 2), (sharded, 2), (lambda n: sharded(n, stage=1), 2)],
+    ids=["DDP", "ZeRO 3", "ZeRO 1"],
+)
+def test_tokens_that_hide_the_links_do_not_depend_on_the_model(step, wanted, parameters):
+    flops, bandwidth = 3e12, 16e9
+    operations = step(parameters)
+    tokens = tokens_that_hide(operations, parameters, flops, bandwidth)
+    assert tokens == pytest.approx(wanted * flops / bandwidth)
+    for factor, waits in ((0.9, True), (1.01, False)):
+        compute = training_flops(parameters, factor * tokens) / flops
+        link = Link(0, bandwidth)
+        many = plan(compute, operations, 10**4, link, overlap=True, same_batch=False)
+        assert (many.exposed > 0) == waits
+
+
+def test_recomputing_makes_the_backward_pass_longer():
+    assert training_flops(7, 5) == 6 * 35
+    assert training_flops(7, 5, recompute=True) == 8 * 35
+    args = data_parallel(7), 7, 3e12, 16e9
+    assert tokens_that_hide(*args, recompute=True) == pytest.approx(tokens_that_hide(*args) / 1.5)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_the_stages_of_zero_divide_one_thing_after_the_other(mixed):
+    of_each = (2, 2, 12) if mixed else (4, 4, 8)
+    held = [state_bytes(70, 7, stage=stage, mixed=mixed) for stage in range(4)]
+    parameters, gradients, adam = (70 * each for each in of_each)
+    assert held == [
+        parameters + gradients + adam,
+        parameters + gradients + adam / 7,
+        parameters + (gradients + adam) / 7,
+        (parameters + gradients + adam) / 7,
+    ]
+    assert held[0] == 16 * 70
+
+
+class Block(nn.Module):
+    """A layer of a decoder, pre-norm, whose attention keeps no map."""
+
+    def __init__(self, d: int):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(d) for _ in range(2))
+        self.maps = nn.ModuleList(
+            nn.Linear(*size) for size in ((d, 3 * d), (d, d), (d, 4 * d), (4 * d, d))
+        )
+
+    def forward(self, x):
+        q, k, v = (
+            one.unflatten(-1, (2, -1)).transpose(1, 2)
+            for one in self.maps[0](self.norms[0](x)).chunk(3, dim=-1)
+        )
+        heads = nn.functional.scaled_dot_product_attention(q, k, v)
+        x = x + self.maps[1](heads.transpose(1, 2).flatten(-2))
+        inner = nn.functional.gelu(self.maps[2](self.norms[1](x)))
+        return x + self.maps[3](inner)
+
+
+def test_a_layer_keeps_sixteen_vectors_of_each_token():
+    batch, time, d, layers = 3, 40, 32, 5
+    model = nn.Sequential(*(Block(d) for _ in range(layers)))
+    own = {one.untyped_storage().data_ptr() for one in model.parameters()}
+    kept = {}  # each storage once, however many tensors of it are kept
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = (storage.nbytes(), tensor)
+        return tensor
+
+    x = torch.randn(batch, time, d, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        out = model(x)
+    found = sum(nbytes for nbytes, _ in kept.values())
+    wanted = activation_bytes(batch * time, d, layers)
+    assert out.requires_grad
+    assert wanted == 16 * d * 4 * batch * time * layers
+    assert found == pytest.approx(wanted, rel=0.03)
+    kept.clear()
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        for layer in model:
+            x = checkpoint(layer, x, use_reentrant=False)
+    inputs = sum(nbytes for nbytes, _ in kept.values())
+    of_one = activation_bytes(batch * time, d, 1)
+    recomputed = activation_bytes(batch * time, d, layers, recompute=True)
+    assert inputs + of_one == pytest.approx(recomputed, rel=0.03)
 
 
 def test_more_ranks_for_the_same_batch_are_used_less_and_less_well():
@@ -168,8 +273,12 @@ def test_mistakes_are_named():
             bytes_sent("all_reduce", -1, 2)
         with pytest.raises(ValueError, match="bandwidth > 0"):
             ring_time("all_reduce", 1, 2, Link(0, 0))
-        with pytest.raises(ValueError, match="overlap from 0 to 1"):
-            plan(1.0, [Collective("x", "all_reduce", 1.0)], 2, ANY_LINK, overlap=2)
+        with pytest.raises(ValueError, match="backward from 0 to 1"):
+            plan(1.0, [Collective("x", "all_reduce", 1.0)], 2, ANY_LINK, backward=2)
+        with pytest.raises(ValueError, match="stage 1, 2 or 3 of ZeRO, got 0"):
+            sharded(7, stage=0)
+        with pytest.raises(ValueError, match="stage 0, 1, 2 or 3 of ZeRO, got 4"):
+            state_bytes(7, 2, stage=4)
         with pytest.raises(ValueError, match="parameters above 0"):
             data_parallel(0)
         with pytest.raises(ValueError, match="at least two sizes"):

@@ -7,8 +7,9 @@ A coding exercise of a chapter is
 What F's check must accept and refuse stands in book/chapters/name/answers.py: RIGHT gives for
 F a list of right answers in different styles, WRONG gives wrong ones, each with a piece of the
 message that it must get, so that a check that names another mistake fails too. A python block of
-any solution that asserts something is run as well. All these run with the imports, functions and
-classes of the chapter's cells, and with nothing that it computes.
+any solution that asserts something is run as well. The check of an exercise tagged "processes"
+starts some, which takes seconds, so `make test` tries no answers on it. All these run with the
+imports, functions and classes of the chapter's cells, and with nothing that it computes.
 
 `make answers` prints all answers with what the checks say of them.
 """
@@ -45,6 +46,7 @@ class Exercise(NamedTuple):
     context: str  # imports and definitions before it
     stub: str
     check: str
+    starts: bool  # its check starts processes
 
 
 def defined(code: str) -> list[str]:
@@ -72,7 +74,8 @@ def exercises(path: Path) -> list[Exercise]:
                 if "raises-exception" in tags(other) and re.search(rf"\b{name}\b", other.source)
             ]
             check = later[0] if later else ""
-            found.append(Exercise(path.stem, name, before, cell.source, check))
+            starts = "processes" in tags(cell)
+            found.append(Exercise(path.stem, name, before, cell.source, check, starts))
     return found
 
 
@@ -142,6 +145,17 @@ each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.s
 each_exercise = pytest.mark.parametrize(
     "exercise", CODING, ids=lambda exercise: f"{exercise.chapter}-{exercise.name}"
 )
+each_answered = pytest.mark.parametrize(
+    "exercise",
+    [
+        pytest.param(
+            exercise,
+            id=f"{exercise.chapter}-{exercise.name}",
+            marks=[pytest.mark.slow] if exercise.starts else [],
+        )
+        for exercise in CODING
+    ],
+)
 
 
 @each_chapter
@@ -178,7 +192,7 @@ def test_solutions_are_python_and_their_assertions_hold(path):
                 exec(compiled, namespace)
 
 
-@each_exercise
+@each_answered
 def test_printed_solution_passes(exercise):
     assert exercise.check, f"{exercise.name} has no cell tagged raises-exception that checks it"
     run(exercise, solution_of(BOOK / f"{exercise.chapter}.ipynb", exercise.name))
@@ -198,7 +212,7 @@ def test_answers_are_listed(exercise):
     assert wrong >= LEAST_WRONG, f"list wrong answers to {exercise.name}"
 
 
-@each_exercise
+@each_answered
 def test_answers_are_accepted_or_refused_for_their_mistake(exercise):
     """One test for all answers to an exercise; it names each that the check misjudges."""
     judged = [(answer, verdict(answer)) for answer in answers(exercise)]
@@ -234,7 +248,7 @@ if found > 1:
 
 
 def test_a_check_that_judges_wrongly_is_named():
-    exercise = Exercise("", "halve", "from checks.framework import CheckFailed", "", CHECK)
+    exercise = Exercise("", "halve", "from checks.framework import CheckFailed", "", CHECK, False)
     half, whole, none = (lambda x: x / 2), (lambda x: x), (lambda x: None)
     assert verdict(Answer(exercise, half, None)) is None
     assert verdict(Answer(exercise, whole, "too large")) is None

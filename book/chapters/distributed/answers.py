@@ -1,6 +1,7 @@
 """Answers to the exercises of the chapter: right ones in several styles, and mistakes."""
 
 import torch
+import torch.distributed as dist
 
 # --- the mean over the tokens of all ranks ---
 
@@ -229,6 +230,244 @@ def always_the_first(w_q, w_k, w_v, w_o, rank, ranks):
     return cut(w_q, w_k, w_v, w_o, 0, ranks)
 
 
+# --- data parallelism with a hook on each gradient ---
+
+
+def hooks(model):
+    n, waiting = dist.get_world_size(), []
+
+    def send(parameter):
+        parameter.grad /= n
+        waiting.append(dist.all_reduce(parameter.grad, async_op=True))
+
+    for parameter in model.parameters():
+        dist.broadcast(parameter.detach(), 0)
+        parameter.register_post_accumulate_grad_hook(send)
+
+    def wait():
+        while waiting:
+            waiting.pop().wait()
+
+    return wait
+
+
+class Hooks:
+    """A class whose instance is called; it divides at the end, and begins with a mean of ranks."""
+
+    def __init__(self, model):
+        self.model, self.waiting = model, []
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.data)
+            parameter.data /= dist.get_world_size()
+            parameter.register_post_accumulate_grad_hook(self.send)
+
+    def send(self, parameter):
+        work = dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM, async_op=True)
+        self.waiting.append((parameter, work))
+
+    def __call__(self):
+        for parameter, work in self.waiting:
+            work.wait()
+            parameter.grad.div_(dist.get_world_size())
+        self.waiting = []
+
+
+def hooks_on_copies(model):
+    """The message is a copy of the gradient; the list is never emptied but made anew."""
+    state = {"sent": []}
+
+    def hook_of(parameter):
+        def hook(*_):
+            copy = parameter.grad.clone()
+            state["sent"].append((parameter, copy, dist.all_reduce(copy, async_op=True)))
+
+        return hook
+
+    with torch.no_grad():
+        for parameter in model.parameters():
+            dist.broadcast(parameter, src=0)
+            parameter.register_post_accumulate_grad_hook(hook_of(parameter))
+
+    def wait():
+        sent, state["sent"] = state["sent"], []
+        for parameter, copy, work in sent:
+            work.wait()
+            parameter.grad.copy_(copy / dist.get_world_size())
+
+    return wait
+
+
+def send_and_wait(model, send, alike=True):
+    """What several mistakes have in common: a hook, a list, and its end."""
+    waiting = []
+    for parameter in model.parameters():
+        if alike:
+            dist.broadcast(parameter.detach(), 0)
+        parameter.register_post_accumulate_grad_hook(lambda p: waiting.append(send(p)))
+
+    def wait():
+        while waiting:
+            work = waiting.pop()
+            if work is not None:
+                work.wait()
+
+    return wait
+
+
+def divided(parameter, by=2, **options):
+    parameter.grad /= min(by, dist.get_world_size() ** 2)
+    return dist.all_reduce(parameter.grad, **options)
+
+
+def sums(model):
+    return send_and_wait(model, lambda p: dist.all_reduce(p.grad, async_op=True))
+
+
+def not_alike(model):
+    return send_and_wait(model, lambda p: divided(p, async_op=True), alike=False)
+
+
+def waits_in_backward(model):
+    return send_and_wait(model, divided)
+
+
+def never_waits(model):
+    send_and_wait(model, lambda p: (divided(p, async_op=True), None)[1])
+    return lambda: None
+
+
+def divides_twice(model):
+    return send_and_wait(model, lambda p: divided(p, by=4, async_op=True))
+
+
+def matrices_only(model):
+    return send_and_wait(model, lambda p: divided(p, async_op=True) if p.dim() > 1 else None)
+
+
+def after_backward(model):
+    for parameter in model.parameters():
+        dist.broadcast(parameter.detach(), 0)
+
+    def wait():
+        for parameter in model.parameters():
+            divided(parameter)
+
+    return wait
+
+
+# --- data parallelism with buckets ---
+
+
+def bucketed(model, size, divide=True, last=True, back=True, empty=True):
+    """The buckets, and with an option turned off a mistake."""
+    n, bucket, sent = dist.get_world_size(), [], []
+
+    def send():
+        flat = torch.cat([p.grad.flatten() for p in bucket]) / (n if divide else 1)
+        sent.append(([*bucket], flat, dist.all_reduce(flat, async_op=True)))
+        if empty:
+            bucket.clear()
+
+    def hook(parameter):
+        bucket.append(parameter)
+        if sum(p.numel() for p in bucket) >= size:
+            send()
+
+    for parameter in model.parameters():
+        dist.broadcast(parameter.detach(), 0)
+        parameter.register_post_accumulate_grad_hook(hook)
+
+    def wait():
+        if bucket and last:
+            send()
+        for parameters, flat, work in sent:
+            work.wait()
+            for p, g in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
+                if back:
+                    p.grad.copy_(g.view_as(p))
+        sent.clear()
+        bucket.clear()
+
+    return wait
+
+
+def planned(model, size):
+    """As torch does it: the buckets are made beforehand, in the order of the backward pass."""
+    buckets, waiting = [[]], []
+    for p in reversed(list(model.parameters())):
+        dist.broadcast(p.detach(), 0)
+        if sum(q.numel() for q in buckets[-1]) >= size:
+            buckets.append([])
+        buckets[-1].append(p)
+    missing = {}
+
+    def hook_of(number, bucket):
+        def hook(_):
+            missing[number] = missing.get(number, len(bucket)) - 1
+            if missing[number] == 0:
+                missing[number] = len(bucket)
+                flat = torch.cat([p.grad.reshape(-1) for p in bucket])
+                waiting.append((bucket, flat, dist.all_reduce(flat, async_op=True)))
+
+        return hook
+
+    for number, bucket in enumerate(buckets):
+        for p in bucket:
+            p.register_post_accumulate_grad_hook(hook_of(number, bucket))
+
+    def wait():
+        for bucket, flat, work in waiting:
+            work.wait()
+            flat /= dist.get_world_size()
+            begin = 0
+            for p in bucket:
+                p.grad = flat[begin : begin + p.numel()].reshape(p.shape).clone()
+                begin += p.numel()
+        waiting.clear()
+
+    return wait
+
+
+class Buckets:
+    """A class, with a counter of numbers; each message is divided when it has arrived."""
+
+    def __init__(self, model, size):
+        self.size, self.count, self.bucket, self.sent = size, 0, [], []
+        for p in model.parameters():
+            dist.broadcast(p.data, 0)
+            p.register_post_accumulate_grad_hook(self.add)
+
+    def add(self, p):
+        self.bucket.append(p)
+        self.count += p.numel()
+        if self.count >= self.size:
+            self.send()
+
+    def send(self):
+        flat = torch.nn.utils.parameters_to_vector([p.grad for p in self.bucket])
+        self.sent.append((self.bucket, flat, dist.all_reduce(flat, async_op=True)))
+        self.bucket, self.count = [], 0
+
+    def __call__(self):
+        if self.bucket:
+            self.send()
+        for bucket, flat, work in self.sent:
+            work.wait()
+            gradients = [p.grad for p in bucket]
+            torch.nn.utils.vector_to_parameters(flat / dist.get_world_size(), gradients)
+            for p, g in zip(bucket, gradients, strict=True):
+                p.grad = g
+        self.sent = []
+
+
+def one_by_one_again(model, size):
+    return hooks(model)
+
+
+def everything_at_the_end(model, size):
+    return bucketed(model, size=10**9)
+
+
 RIGHT = {
     "my_mean": [by_sums, by_stack, as_ddp_does_it, one_by_one],
     "my_split": [
@@ -240,6 +479,8 @@ RIGHT = {
     ],
     "my_ring": [ring, ring_of_lists, chunk_by_chunk],
     "my_heads": [cut, cut_by_slices, cut_by_unflatten],
+    "my_ddp": [hooks, Hooks, hooks_on_copies],
+    "my_buckets": [bucketed, planned, Buckets],
 }
 WRONG = {
     "my_mean": {
@@ -279,5 +520,23 @@ WRONG = {
         other_heads_behind: "the same ones in all four matrices",
         always_the_first: "all ranks get the same heads",
         lambda *given: cut(*given)[:3]: "expected the four parts",
+    },
+    "my_ddp": {
+        sums: "the sum over the ranks, not their mean",
+        not_alike: "the ranks begin with different parameters",
+        waits_in_backward: "begin it with async_op=True",
+        never_waits: "still on its way",
+        divides_twice: "twice",
+        matrices_only: "no all-reduce has changed it",
+        after_backward: "nothing is sent before backward has ended",
+        lambda model: hooks(model)(): "expected a function that waits",
+    },
+    "my_buckets": {
+        one_by_one_again: "expected 50 or more in each but the last",
+        everything_at_the_end: "nothing is sent before backward has ended",
+        lambda model, size: bucketed(model, size, divide=False): "not their mean",
+        lambda model, size: bucketed(model, size, last=False): "no all-reduce has changed it",
+        lambda model, size: bucketed(model, size, back=False): "no all-reduce has changed it",
+        lambda model, size: bucketed(model, size, empty=False): "empty the bucket",
     },
 }

@@ -1,12 +1,18 @@
-"""Properties of what the chapter has its readers write; no check starts a process."""
+"""Properties of what the chapter has its readers write; two checks start two processes."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from unittest import mock
 
 import torch
-from torch import Tensor
+import torch.distributed as dist
+from torch import Tensor, nn
 
+from chapters.distributed.launch import WorkerError, run_workers
 from checks.framework import (
+    CheckFailed,
     Steps,
     check,
     close,
@@ -225,3 +231,211 @@ def attend(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, *, hea
     """Self-attention with these matrices; x is (time, d_model)."""
     q, k, v = ((x @ w.T).unflatten(-1, (heads, -1)).transpose(0, 1) for w in (w_q, w_k, w_v))
     return scaled_dot_product_attention(q, k, v).transpose(0, 1).flatten(1) @ w_o.T
+
+
+# --- data parallelism, on real processes ----------------------------------------------------------
+
+Wait = Callable[[], None]
+LAYERS = ((5, 7), (7, 6), (6, 2))
+SIZE = 50  # numbers of a bucket: more than any parameter of these layers has
+
+
+class Message(NamedTuple):
+    """One all-reduce of a rank: its numbers, and whether it was begun without waiting, and when."""
+
+    numbers: int
+    is_async: bool
+    in_backward: bool
+
+
+class Told(NamedTuple):
+    """What a rank saw: parameters after the answer was called, and of each step the gradients.
+
+    waited   whether each message was waited for before the gradients were read
+    """
+
+    parameters: list[Tensor]
+    own: list[list[Tensor]]
+    found: list[list[Tensor]]
+    messages: list[list[Message]]
+    waited: list[bool]
+
+
+class Wire:
+    """Stands in the place of dist.all_reduce, hands on to it, and writes down each call."""
+
+    def __init__(self) -> None:
+        self.send = dist.all_reduce
+        self.messages: list[Message] = []
+        self.open: list[Waiting] = []
+        self.in_backward = False
+
+    def all_reduce(
+        self, tensor: Tensor, op: Any = dist.ReduceOp.SUM, group: Any = None, async_op: bool = False
+    ) -> Any:
+        self.messages.append(Message(tensor.numel(), async_op, self.in_backward))
+        work = self.send(tensor, op, group, async_op)
+        return work and Waiting(work, self.open)
+
+
+class Waiting:
+    """A message on its way, which strikes itself off a list when somebody waits for it."""
+
+    def __init__(self, work: Any, still: list[Any]):
+        self.work, self.still = work, still
+        still.append(self)
+
+    def wait(self, *given: Any) -> Any:
+        if self in self.still:
+            self.still.remove(self)
+        return self.work.wait(*given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.work, name)
+
+
+def stepped(answer: Callable[..., Any], *options: int) -> Told | str:
+    """Two steps of a small model on this rank with the reader's answer; text if it gives none."""
+    rank, wire = dist.get_rank(), Wire()
+    torch.manual_seed(rank)
+    layers = [layer for size in LAYERS for layer in (nn.Linear(*size), nn.Tanh())]
+    model = nn.Sequential(*layers[:-1]).double()
+    told = Told([], [], [], [], [])
+    with mock.patch.object(dist, "all_reduce", wire.all_reduce):
+        wait = answer(model, *options)
+        if not callable(wait):
+            return f"expected a function that waits for the messages, got {shown(wait)}"
+        told.parameters.extend(p.detach().clone() for p in model.parameters())
+        for step in range(2):
+            wire.messages = []
+            x = normal(4, 5, seed=10 * step + rank)
+            told.own.append(_own_gradients(model, x))
+            model.zero_grad()
+            loss = model(x).square().sum()
+            wire.in_backward = True
+            loss.backward()
+            wire.in_backward = False
+            wait()
+            told.waited.append(not wire.open)
+            told.messages.append(wire.messages)
+            parameters = list(model.parameters())
+            gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+            told.found.append([g.detach().clone() for g in gradients])
+            with torch.no_grad():
+                for p, g in zip(parameters, gradients, strict=True):
+                    p.sub_(g, alpha=0.1)
+    return told
+
+
+def _own_gradients(model: nn.Sequential, x: Tensor) -> list[Tensor]:
+    """The gradients of this rank alone, by a model without hooks."""
+    plain = {name: p.detach().clone().requires_grad_() for name, p in model.named_parameters()}
+    output = torch.func.functional_call(model, plain, x)
+    return list(torch.autograd.grad(output.square().sum(), list(plain.values())))
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Be the only rank there is, in this process."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def _rehearsed(answer: Callable[..., Wait], *options: int) -> Told:
+    """What one rank alone sees, in this process: most mistakes show there, and at once."""
+    with alone():
+        told = stepped(answer, *options)
+    if isinstance(told, str):
+        raise CheckFailed(told)
+    return told
+
+
+def _told_by_ranks(answer: Callable[..., Wait], *options: int) -> list[Told]:
+    """What two real processes see."""
+    plain = getattr(answer, "__wrapped__", answer)
+    try:
+        return list(run_workers(stepped, plain, *options, patience=20).results)
+    except WorkerError as error:
+        raise CheckFailed(f"in two processes, {error}") from error
+
+
+def _require_means(ranks: list[Told]) -> None:
+    """Require that all begin alike and that each step gives both ranks the mean gradient."""
+    both = zip(*(told.parameters for told in ranks), strict=True)
+    require(
+        all(torch.equal(a, b) for a, b in both),
+        "the ranks begin with different parameters, so equal updates leave them different: send "
+        "rank 0's parameters to all with dist.broadcast",
+    )
+    for step in range(2):
+        for rank, told in enumerate(ranks):
+            owns = zip(*(other.own[step] for other in ranks), strict=True)
+            for got, own in zip(told.found[step], owns, strict=True):
+                mistakes = {
+                    "the gradient is the sum over the ranks, not their mean": own[0] + own[1],
+                    f"a gradient is still rank {rank}'s own: no all-reduce has changed it": own[
+                        rank
+                    ],
+                    "the gradients are divided by the number of ranks twice": sum(own) / 4,
+                }
+                wrong = f"step {step + 1}: a gradient on rank {rank} is not the mean over the ranks"
+                require_close(got, sum(own) / 2, wrong, mistakes)
+
+
+def _require_overlap(told: Told) -> None:
+    """Require that messages leave during backward, and that nobody waits before its end."""
+    messages = [one for step in told.messages for one in step]
+    require(bool(messages), "expected dist.all_reduce to be called; it is what the check counts")
+    require(
+        any(one.in_backward for one in messages),
+        "nothing is sent before backward has ended, so nothing overlaps: send from a hook, "
+        "parameter.register_post_accumulate_grad_hook",
+    )
+    require(
+        all(one.is_async for one in messages if one.in_backward),
+        "backward stops at each message until it has arrived: begin it with async_op=True, and "
+        "wait for it in the function that you return",
+    )
+    require(
+        all(told.waited),
+        "a message is still on its way when your function returns: call wait() of each",
+    )
+
+
+@check("data parallelism with a hook on each gradient")
+def check_ddp(ddp: Callable[[nn.Module], Wait]) -> Steps:
+    """Check ddp(model), in two processes: each gradient becomes the mean over the ranks.
+
+    It returns a function, called after backward, that waits until all gradients have arrived.
+    """
+    _require_overlap(_rehearsed(ddp))
+    yield "gradients are sent while backward is still computing"
+    _require_means(_told_by_ranks(ddp))
+    yield "both ranks begin with the same parameters"
+    yield "after each of two steps every gradient is the mean over the ranks"
+
+
+@check("data parallelism with buckets")
+def check_buckets(ddp: Callable[[nn.Module, int], Wait]) -> Steps:
+    """Check ddp(model, size): as `check_ddp`, with gradients sent together, `size` numbers or more.
+
+    The last bucket, what is left when backward ends, may be smaller.
+    """
+    told = _rehearsed(ddp, SIZE)
+    _require_overlap(told)
+    numbers = sum((rows + 1) * columns for rows, columns in LAYERS)
+    for step in told.messages:
+        sizes = [one.numbers for one in step]
+        yield {
+            f"{sum(sizes)} numbers were sent, of {numbers} in all gradients: some are sent again; "
+            "empty the bucket when it is sent": sum(sizes) > numbers,
+            f"buckets of {sizes} numbers: expected {SIZE} or more in each but the last": any(
+                size < SIZE for size in sizes[:-1]
+            ),
+        }
+    yield "every bucket but the last has at least as many numbers as asked"
+    _require_means(_told_by_ranks(ddp, SIZE))
+    yield "every gradient is sent once, and becomes the mean over the ranks"

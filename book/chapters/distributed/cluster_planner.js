@@ -3,22 +3,60 @@ import * as chart from "../../widgets/js/chart.js";
 import * as controls from "../../widgets/js/controls.js";
 import * as ui from "../../widgets/js/ui.js";
 
-const STATE_BYTES = 16; // of each parameter: itself, its gradient and Adam's two moments
-const ROWS = [["held", "Each GPU holds"], ["sent", "Each GPU sends in a step"],
-  ["compute", "Computing"], ["communication", "Communication"], ["exposed", "of it not hidden"],
-  ["total", "A step"], ["efficiency", "Efficiency"]];
+const GPUS_PER_MACHINE = 8;
+const SHAPES = new Map([[65, [12, 512]], [213, [12, 1024]], [1000, [20, 2048]], [7000, [32, 4096]],
+  [70000, [80, 8192]]]); // millions of parameters: layers, d_model
+const STAGES = new Map([["DDP", 0], ["ZeRO 1", 1], ["ZeRO 2", 2], ["FSDP", 3]]);
+const FORWARD = 2, BACKWARD = 4; // FLOPs of a parameter and token
+const KEPT = 16; // numbers of d_model that a layer keeps of a token
+const ROWS = [["tokens", "Tokens on each GPU"], ["needed", "Tokens that would hide the links"],
+  ["held", "Parameters, gradients, Adam"], ["activations", "Activations of the layers"],
+  ["sent", "Each GPU sends in a step"], ["compute", "Computing"],
+  ["communication", "Communication"], ["exposed", "of it not hidden"], ["total", "A step"],
+  ["efficiency", "Efficiency"]];
 
-/** The step on `gpus` ranks: the formulas of chapters.distributed.communication. */
+/** The step on `gpus` ranks: the formulas of measure.costs. */
 export function plan(state, gpus = state.gpus) {
-  const { parameters, bandwidth, latency, overlap, fsdp } = state;
-  const passes = fsdp ? 3 : 2; // round the ring
-  const sent = passes * (gpus - 1) / gpus * 4 * parameters * 1e6;
-  const compute = state.compute / 1000 / (state.same_batch ? gpus : 1);
-  const communication = sent / (bandwidth * 1e9) + passes * (gpus - 1) * latency * 1e-6;
-  const exposed = Math.max(communication - overlap / 100 * compute, 0);
+  const parameters = 1e6 * state.parameters;
+  const [layers, dModel] = SHAPES.get(state.parameters);
+  const stage = STAGES.get(state.sharing);
+  const each = state.mixed ? 2 : 4; // bytes of what is sent and of an activation
+  const bandwidth = 1e9 * (gpus > GPUS_PER_MACHINE
+    ? Math.min(state.inside, state.between) : state.inside);
+
+  const tokens = 1000 * state.thousands / (state.growing ? 1 : gpus);
+  const flops = { forward: FORWARD, backward: BACKWARD + (state.recompute ? FORWARD : 0) };
+  const computing = (of) => of * parameters * tokens / (state.speed * 1e12);
+  const compute = computing(flops.forward + flops.backward);
+
+  // How often the ring is passed: DDP all-reduces gradients; ZeRO 1 and 2 scatter their sum and
+  // gather the new parameters; FSDP gathers the parameters in both passes
+  const passes = { forward: stage > 0 ? 1 : 0, backward: stage === 1 || stage === 2 ? 1 : 2 };
+  const ring = (gpus - 1) / gpus * each * parameters; // bytes of one pass
+  const busy = (count) => count * (ring / bandwidth + (gpus - 1) * state.latency * 1e-6);
+  let exposed = 0, needed = 0;
+  for (const name of ["forward", "backward"]) {
+    // With recomputing, the layers' second forward pass is part of the backward pass
+    const hides = state.overlap ? computing(flops[name]) : 0;
+    exposed += Math.max(busy(passes[name]) - hides, 0);
+    needed = Math.max(needed,
+      passes[name] * each * state.speed * 1e12 / (bandwidth * flops[name]));
+  }
+  const [own, gradients, adam] = state.mixed ? [2, 2, 12] : [4, 4, 8];
+  const part = (first) => (stage >= first ? gpus : 1);
   const total = compute + exposed;
-  const held = STATE_BYTES * parameters * 1e6 / (fsdp ? gpus : 1);
-  return { held, sent, compute, communication, exposed, total, efficiency: compute / total };
+  return {
+    tokens,
+    needed,
+    held: parameters * (own / part(3) + gradients / part(2) + adam / part(1)),
+    activations: tokens * dModel * (state.recompute ? layers + KEPT : KEPT * layers) * each,
+    sent: (passes.forward + passes.backward) * ring,
+    compute,
+    communication: busy(passes.forward + passes.backward),
+    exposed,
+    total,
+    efficiency: compute / total,
+  };
 }
 
 /** Three digits and a unit. */
@@ -29,7 +67,11 @@ function brief(value, units) {
 const bytes = (value) => brief(value, [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"]]);
 const seconds = (value) => brief(value, [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]]);
 const percent = (value) => `${Math.round(100 * value)}\u202f%`;
-export const shown = (step) => ({ held: bytes(step.held), sent: bytes(step.sent),
+const whole = (value) => Math.round(value).toLocaleString("en");
+const parameters = (millions) => (millions < 1000 ? `${millions}\u202fM` : `${millions / 1000}\u202fB`);
+const tokens = (thousands) => (thousands < 1000 ? `${thousands}k` : `${thousands / 1000}M`);
+export const shown = (step) => ({ tokens: whole(step.tokens), needed: whole(step.needed),
+  held: bytes(step.held), activations: bytes(step.activations), sent: bytes(step.sent),
   compute: seconds(step.compute), communication: seconds(step.communication),
   exposed: seconds(step.exposed), total: seconds(step.total), efficiency: percent(step.efficiency) });
 
@@ -39,11 +81,13 @@ export default {
       model,
       el,
       title: "Plan a run",
-      lead: "Choose a model, a link and a number of GPUs. The curve shows the fraction of a step in "
-        + "which a GPU computes.",
+      lead: "Choose a model, its tokens, the links and a number of GPUs, eight in each machine. The "
+        + "curve shows the fraction of a step in which a GPU computes.",
     }, (w) => {
       w.state();
       const slider = (key, label, format) => controls.slider(w, key, { label, format }).element;
+      const toggle = (key, label) => controls.toggle(w, key, { label }).element;
+      const speed = (value) => `${value}\u202fGB/s`;
       const lines = chart.lines({ title: "Efficiency by number of GPUs", height: 240,
         x: { label: "GPUs", min: 0, max: 1 }, y: { label: "efficiency", min: 0, max: 1 } });
       const body = ui.h("tbody", {});
@@ -67,15 +111,17 @@ export default {
       });
 
       w.add(
-        ui.row(slider("gpus", "GPUs"),
-          slider("parameters", "Parameters", (value) => `${value}\u202fM`)),
-        ui.row(slider("compute", "One GPU computes the batch in",
-          (value) => seconds(value / 1000)),
-        slider("bandwidth", "Bandwidth", (value) => `${value}\u202fGB/s`)),
+        ui.row(slider("gpus", "GPUs"), slider("parameters", "Parameters", parameters)),
+        ui.row(slider("thousands", "Tokens", tokens),
+          slider("speed", "A GPU computes", (value) => `${value}\u202fTFLOP/s`)),
+        ui.row(slider("inside", "Link inside a machine", speed),
+          slider("between", "Link between machines", speed)),
         ui.row(slider("latency", "Latency", (value) => `${value}\u202fµs`),
-          slider("overlap", "Overlap", (value) => `${value}\u202f%`)),
-        ui.row(controls.toggle(w, "same_batch", { label: "All GPUs divide one batch" }).element,
-          controls.toggle(w, "fsdp", { label: "FSDP" }).element),
+          controls.choice(w, "sharing", { label: "Sharding",
+            options: [...STAGES.keys()].map((name) => [name, name]) }).element),
+        ui.row(toggle("growing", "Each GPU gets as many tokens"),
+          toggle("overlap", "Send while computing"),
+          toggle("recompute", "Recompute activations"), toggle("mixed", "bfloat16")),
         lines.element,
         table,
       );

@@ -1,13 +1,21 @@
-"""The schematics of the chapter: two replicas, a ring, who holds what, a layer split by heads."""
+"""The schematics of the chapter: replicas, a ring, a step in time, who holds what, split layers."""
 
 from functools import partial
 
 from drawing.attention import projections_of_head
 from drawing.schematic import Part, Schematic
+from measure.costs import Collective, Link, Step, plan
 
 RING = ((1, 2, 3), (10, 20, 30), (100, 200, 300))  # what three ranks begin with, by chunk
 STATES = ("parameters", "gradients", "Adam's $m$", "Adam's $v$")  # one number each a parameter
 SHARDS = 3
+# ZeRO divides the last two first, then the gradients, then the parameters: by scheme, how many of
+# the four every rank still holds whole
+SCHEMES = {"DDP: all on each": 4, "ZeRO 1": 2, "ZeRO 2": 1, "ZeRO 3, FSDP": 0}
+# A step that is drawn to scale, in units of its width: computing, one third of it forward, and an
+# all-reduce
+COMPUTING, SENDING, WIDE = 90.0, 48.0, 2.4
+BUCKETS = 3
 
 
 def two_replicas() -> Schematic:
@@ -133,31 +141,169 @@ def changed(before: list[int], after: list[int]) -> int:
     return chunk
 
 
-def who_holds_what() -> Schematic:
-    """Parameters, gradients and Adam's two moments on three ranks: replicated, and sharded."""
+def step_in_time(computing: float = COMPUTING, *, overlap: bool) -> Step:
+    """The step that `in_time` draws, from the formulas of `measure.costs`.
+
+    The ring of two ranks passes as many bytes in each direction as the vector has.
+    """
+    gradients = [Collective("gradients", "all_reduce", SENDING, during="backward")]
+    return plan(computing, gradients, 2, Link(0, 1), overlap=overlap, same_batch=False)
+
+
+def buckets_in_time(computing: float, *, overlap: bool) -> list[tuple[float, float]]:
+    """When the link sends each bucket of gradients: its begin and end.
+
+    A bucket leaves when its gradients are there, which is a third of the backward pass later each
+    time, and when the bucket before it has left; without overlap, all leave after backward.
+    """
+    found, free = [], 0.0
+    for number in range(1, BUCKETS + 1):
+        ready = computing * (1 + 2 * number / BUCKETS) / 3 if overlap else computing
+        begin = max(free, ready)
+        free = begin + SENDING / BUCKETS
+        found.append((begin, free))
+    return found
+
+
+def in_time() -> Schematic:
+    """A step of one rank in time: sent afterwards, sent meanwhile, and with too few tokens."""
     s = Schematic(
         400,
-        318,
+        330,
+        alt="Three steps of a rank as bars in time, the GPU above and its link below. First: "
+        "forward, backward twice as long, and then the all-reduce, while the GPU waits. Second: "
+        "the gradients leave in three buckets during backward, and the GPU waits only for the last "
+        "one. Third, with a third of the tokens: forward and backward are short, the "
+        "all-reduce is as long as before, and the GPU waits for most of it.",
+    )
+    left = 58.0
+    rows = (
+        ("sent after backward", 26, COMPUTING, False),
+        ("sent in buckets, during backward", 134, COMPUTING, True),
+        ("a third of the tokens", 242, COMPUTING / 3, True),
+    )
+    for title, y, computing, overlap in rows:
+        s.text(title, at=(left, y), align="start", strong=True, size=13)
+        s.text("GPU", at=(left - 8, y + 28), align="end", size=13)
+        s.text("link", at=(left - 8, y + 60), align="end", size=13)
+        forward, backward = computing / 3, 2 * computing / 3
+        short = computing < COMPUTING
+        begin = left
+        for name, length in (("forward", forward), ("backward", backward)):
+            s.layer(
+                "" if short else name,
+                at=(begin + length * WIDE / 2, y + 28),
+                width=length * WIDE,
+                height=26,
+                name=f"{title}: {name}",
+            )
+            begin += length * WIDE
+        for i, (start, end) in enumerate(buckets_in_time(computing, overlap=overlap), start=1):
+            s.layer(
+                f"{i}",
+                at=(left + (start + end) * WIDE / 2, y + 60),
+                width=(end - start) * WIDE,
+                height=26,
+                kind="lit",
+                name=f"{title}: bucket {i}",
+            )
+            wait = end - computing
+        little = wait < SENDING / 2
+        at = (begin + 4 if little else begin + wait * WIDE / 2, y + 28)
+        s.text("waits", at=at, align="start" if little else "middle", size=13)
+    return s
+
+
+def who_holds_what() -> Schematic:
+    """Parameters, gradients and Adam's two moments on three ranks: replicated, ZeRO 1, 2 and 3."""
+    s = Schematic(
+        400,
+        448,
         alt="Three ranks, and four things that training keeps for each parameter: the parameter, "
-        "its gradient and Adam's two moments. With DDP every rank holds all of all four. "
-        "With FSDP rank 0 holds the first third of each, rank 1 the second and rank 2 the last.",
+        "its gradient and Adam's two moments. With DDP every rank holds all of all four. ZeRO 1 "
+        "leaves each rank a third of the two moments, ZeRO 2 of the gradients too, and "
+        "ZeRO 3, which is FSDP, of all four: rank 0 the first third, rank 1 the second, rank 2 the "
+        "last.",
     )
     columns = [156 + 92 * rank for rank in range(SHARDS)]
     for rank, x in enumerate(columns):
-        s.text(f"rank {rank}", at=(x, 20), strong=True, size=13)
-    for title, y, sharded in (("DDP: all of it", 96, False), ("FSDP: a third", 238, True)):
-        s.text(title, at=(248, y - 48), size=13)
+        s.text(f"rank {rank}", at=(x, 16), strong=True, size=13)
+    for (title, whole), y in zip(SCHEMES.items(), (84, 184, 284, 384), strict=True):
+        s.text(title, at=(248, y - 42), size=13)
         for i, text in enumerate(STATES):
-            s.text(text, at=(104, y + 17 * (i - 1.5)), align="end", size=13)
+            s.text(text, at=(104, y + 15 * (i - 1.5)), align="end", size=13)
         for rank, x in enumerate(columns):
-            held = [float(not sharded or part == rank) * 0.6 for part in range(SHARDS)]
-            s.matrix(
-                at=(x, y),
-                shade=[held] * len(STATES),
-                cell=(24, 17),
-                name=f"{title} {rank}",
-            )
-    s.text("one column: a third of the $N$ parameters", at=(200, 300), size=13)
+            shade = [
+                [0.6 * (i < whole or part == rank) for part in range(SHARDS)]
+                for i in range(len(STATES))
+            ]
+            s.matrix(at=(x, y), shade=shade, cell=(24, 15), name=f"{title} {rank}")
+    s.text("one column: a third of the $N$ parameters", at=(200, 434), size=13)
+    return s
+
+
+def split_feed_forward() -> Schematic:
+    """A feed-forward network on two ranks: columns of W_1, then the same rows of W_2."""
+    s = Schematic(
+        400,
+        424,
+        alt="The whole input x is on both ranks. Each rank has half of the columns of W_1, so it "
+        "computes half of the inner numbers and passes them through the ReLU. It multiplies them "
+        "by its half of the rows of W_2, which gives a partial output of full size. One all-reduce "
+        "adds the two partial outputs. In the backward pass a second all-reduce adds the two "
+        "gradients of x.",
+    )
+    grid = partial(s.matrix, rows=3, cell=13)
+    model = ("time", "d_{model}")
+    x = grid("$x$, on both", at=(200, 36), columns=6, side="left", shape=model, shape_side="right")
+    link = s.layer("all-reduce: add up", at=(200, 326), width=340)
+    half = "d_{ff}/2"
+    for rank, middle in ((0, 100), (1, 300)):
+        side = (4, "start") if rank == 0 else (396, "end")
+        s.text(f"rank {rank}", at=(side[0], 82), align=side[1], strong=True, size=13)
+        w_1 = s.layer(
+            f"$W_1$, columns\nof rank {rank}",
+            at=(middle, 120),
+            width=130,
+            shape=("d_{model}", half),
+            shape_side="",
+            name=f"W_1 of rank {rank}",
+        )
+        s.arrow((x.x + (-24 if rank == 0 else 24), x.bottom[1] + 2), w_1, path="vhv")
+        inner = grid(
+            "ReLU",
+            at=(middle, 176),
+            columns=5,
+            side="left",
+            name=f"inner of rank {rank}",
+            shape=("time", half),
+            shape_side="",
+        )
+        w_2 = s.layer(
+            f"$W_2$, rows\nof rank {rank}",
+            at=(middle, 230),
+            width=130,
+            shape=(half, "d_{model}"),
+            shape_side="",
+            name=f"W_2 of rank {rank}",
+        )
+        part = grid(
+            at=(middle, 282), columns=6, name=f"partial output {rank}", shape=model, shape_side=""
+        )
+        s.arrow(w_1, (middle, inner.y - inner.height / 2 - 2))
+        s.arrow((middle, inner.y + inner.height / 2 + 2), w_2)
+        s.arrow(w_2, part)
+        s.arrow(part, (middle, link.top[1] - 3))
+    out = grid(
+        "output, on both",
+        at=(200, 388),
+        columns=6,
+        side="left",
+        shade=[[0.6] * 6] * 3,
+        shape=model,
+        shape_side="right",
+    )
+    s.arrow(link, out)
     return s
 
 

@@ -13,8 +13,10 @@ import torch.distributed as dist
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
+    PrepareModuleInput,
     RowwiseParallel,
     parallelize_module,
 )
@@ -141,12 +143,17 @@ def gathered(layer: TensorParallelAttention, *, gradients: bool = False) -> dict
     return found
 
 
-def parallelize(layer: MultiHeadAttention, mesh: DeviceMesh) -> MultiHeadAttention:
+def parallelize(
+    layer: MultiHeadAttention, mesh: DeviceMesh, *, inputs: int = 1
+) -> MultiHeadAttention:
     """Split the layer by its heads with torch's tensor parallelism; it is changed, and returned.
 
     Its parameters become DTensors: `full_tensor()` gives them whole. torch splits matrices and
-    knows nothing of heads, so the numbers of heads are divided here.
-    Args: mesh, of one axis, such as `init_device_mesh("cpu", (n,))`.
+    knows nothing of heads, so the numbers of heads are divided here. Its input becomes one DTensor
+    that the three projections share (PrepareModuleInput): so their gradients of it are added before
+    they are summed over the ranks, once; without, each of the three takes an all-reduce.
+    Args: mesh, of one axis, such as `init_device_mesh("cpu", (n,))`; inputs, how many tensors the
+        layer is called with without names: 1 in self-attention, 2 in cross-attention.
     Errors: those of `TensorParallelAttention`.
     Source: torch.distributed.tensor.parallel.
     """
@@ -154,6 +161,9 @@ def parallelize(layer: MultiHeadAttention, mesh: DeviceMesh) -> MultiHeadAttenti
     _require_splittable(layer, n)
     styles = {name: ColwiseParallel() for name in ("w_q", "w_k", "w_v")}
     parallelize_module(layer, mesh, styles | {"w_o": RowwiseParallel()})
+    whole = (Replicate(),) * inputs
+    shared = PrepareModuleInput(input_layouts=whole, desired_input_layouts=whole)
+    parallelize_module(layer, mesh, shared)
     layer.w_o.register_forward_hook(_arrived)
     layer.n_heads //= n
     layer.n_kv_heads //= n

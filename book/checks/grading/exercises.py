@@ -2,7 +2,8 @@
 
 A coding exercise is a cell tagged "exercise" that defines a function or a class, and the next cell
 tagged "raises-exception" that names it. Code is compared by its syntax trees, so that neither a
-comment nor the form of a line makes two cells different.
+comment nor the form of a line makes two cells different. An exercise that is tagged "processes"
+too is not graded: its check starts other processes, which an answer that is graded may not.
 """
 
 import ast
@@ -15,7 +16,7 @@ from pathlib import Path
 
 BOOK = Path(__file__).resolve().parents[2]
 HEADING = re.compile(r"^(?:`{3,}|:{3,})\{exercise\}[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-STUB, CHECK = "exercise", "raises-exception"  # the tags
+STUB, CHECK, PROCESSES = "exercise", "raises-exception", "processes"  # the tags
 LASTING = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef
 
 
@@ -101,10 +102,12 @@ def read_chapter(path: Path) -> Chapter:
             for j in range(i + 1, len(cells))
             if CHECK in cells[j]["metadata"].get("tags", ()) and is_named(name, texts[j])
         )
+        apart |= {i, at}
+        if PROCESSES in cell["metadata"]["tags"]:
+            continue
         number = f"{int(path.stem[:2])}.{len(titles)}"
         called = called_with(texts[at], name)
         exercises.append(Exercise(number, titles[-1], name, called, text, texts[at]))
-        apart |= {i, at}
     code = (
         text
         for i, (cell, text) in enumerate(zip(cells, texts, strict=True))

@@ -51,7 +51,7 @@ def attended(attention: torch.nn.Module, cross: bool) -> tuple[dict[str, Any], l
     memory = numbers(3, 5, D_MODEL, seed=6).requires_grad_() if cross else None
     mask = None if cross else causal_mask(TIME)
     with CommDebugMode() as forward:
-        output = attention(x, memory, mask=mask)
+        output = attention(*([x] if memory is None else [x, memory]), mask=mask)
     with CommDebugMode() as backward:
         (output * numbers(*output.shape, seed=7)).sum().backward()
     found = {"output": output.detach(), "x": x.grad}
@@ -66,7 +66,7 @@ def split_three_ways() -> dict[str, dict[str, Any]]:
     for name, options in LAYERS.items():
         for cross in (False, True) if "positions" not in options else (False,):
             whole, by_hand = layer(**options), TensorParallelAttention(layer(**options))
-            by_torch = parallelize(layer(**options), mesh)
+            by_torch = parallelize(layer(**options), mesh, inputs=1 + cross)
             copied = gathered(by_hand)
             results = [attended(one, cross) for one in (whole, by_hand, by_torch)]
             values, counts = zip(*results, strict=True)

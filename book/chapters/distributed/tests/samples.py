@@ -3,5 +3,5 @@
 from chapters.distributed.cluster_planner import ClusterPlanner
 
 SAMPLES = {
-    "cluster_planner": lambda: ClusterPlanner(64, parameters=213, fsdp=True),
+    "cluster_planner": lambda: ClusterPlanner(64, parameters=213, sharing="FSDP"),
 }

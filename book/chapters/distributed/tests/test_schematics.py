@@ -3,21 +3,33 @@
 import re
 from itertools import pairwise
 
+import pytest
 import torch
 
 from chapters.distributed.checks import Ring, attend, check_ring
 from chapters.distributed.schematics import (
+    BUCKETS,
+    COMPUTING,
     RING,
+    SCHEMES,
+    SENDING,
     SHARDS,
     STATES,
+    WIDE,
+    buckets_in_time,
     changed,
+    in_time,
     ring,
     ring_states,
     split_by_heads,
+    split_feed_forward,
+    step_in_time,
     two_replicas,
     who_holds_what,
 )
 from lib.attention import MultiHeadAttention
+from lib.layers import FeedForward
+from measure.costs import state_bytes
 from tests.helpers import assert_shapes, normal
 
 
@@ -70,10 +82,63 @@ def test_the_ring_of_the_schematic_passes_the_check_of_the_exercise():
     assert [one.flatten().tolist() for one in done] == ring_states()[-1]
 
 
-def test_with_fsdp_each_third_is_on_one_rank():
+def test_a_step_in_time_is_that_of_the_formulas():
+    """What is drawn waits as the formula says, and at most for one bucket more: the last one."""
+    parts = {part.name: part for part in in_time().parts}
+    titles = ("sent after backward", "sent in buckets, during backward", "a third of the tokens")
+    for title, computing, overlap in zip(
+        titles, (COMPUTING, COMPUTING, COMPUTING / 3), (False, True, True), strict=True
+    ):
+        step = step_in_time(computing, overlap=overlap)
+        passes = [parts[f"{title}: {name}"] for name in ("forward", "backward")]
+        assert [one.width for one in passes] == pytest.approx(
+            [computing * WIDE / 3, computing * WIDE * 2 / 3]
+        )
+        sent = [parts[f"{title}: bucket {i + 1}"] for i in range(BUCKETS)]
+        assert sum(one.width for one in sent) == pytest.approx(step.communication * WIDE)
+        begin = passes[0].left[0]
+        for one, (start, end) in zip(
+            sent, buckets_in_time(computing, overlap=overlap), strict=True
+        ):
+            drawn = [(x - begin) / WIDE for x in (one.left[0], one.right[0])]
+            assert drawn == pytest.approx([start, end])
+        wait = (sent[-1].right[0] - passes[1].right[0]) / WIDE
+        assert step.exposed - 1e-9 <= wait <= step.exposed + SENDING / BUCKETS + 1e-9
+        if not overlap:
+            assert wait == pytest.approx(SENDING)
+
+
+def test_each_scheme_holds_what_the_formula_says():
+    parts = {part.name: part for part in who_holds_what().parts}
+    assert len(parts) == len(SCHEMES) * SHARDS
+    of_each = (4, 4, 4, 4)  # bytes in float32, in the order of STATES
+    for stage, whole in enumerate(SCHEMES.values()):
+        held = sum(
+            each * (1 if i < whole else 1 / SHARDS) for i, each in enumerate(of_each[: len(STATES)])
+        )
+        assert held == pytest.approx(state_bytes(1, SHARDS, stage=stage))
     cells = len(STATES) * SHARDS
     shaded = who_holds_what().svg().count('class="shade"')
-    assert shaded == SHARDS * cells + cells  # all of it on each rank; then once on all together
+    rows = sum(
+        SHARDS * SHARDS * whole + SHARDS * (len(STATES) - whole) for whole in SCHEMES.values()
+    )
+    assert shaded == rows
+    assert cells * SHARDS * len(SCHEMES) > shaded
+
+
+def test_a_network_split_by_columns_and_rows_has_the_shapes_of_its_schematic():
+    sizes = {"time": 11, "d_{model}": 13, "d_{ff}/2": 17}
+    network, x = FeedForward(13, 34, bias=False).double(), normal(11, 13)
+    tensors, total = {"x, on both": x}, torch.zeros(11, 13).double()
+    for rank in range(2):
+        w_1, w_2 = network.w_1.weight.T.chunk(2, 1)[rank], network.w_2.weight.T.chunk(2)[rank]
+        inner = (x @ w_1).relu()
+        tensors |= {f"W_1 of rank {rank}": w_1, f"W_2 of rank {rank}": w_2}
+        tensors |= {f"inner of rank {rank}": inner, f"partial output {rank}": inner @ w_2}
+        total += inner @ w_2
+    tensors["output, on both"] = total
+    torch.testing.assert_close(total, network(x[None])[0])
+    assert_shapes(split_feed_forward(), tensors, sizes)
 
 
 def test_a_layer_split_by_heads_has_the_shapes_of_its_schematic():
