@@ -13,6 +13,7 @@ well. `train.folder` locks the folder where all is kept, `train.losses` writes t
 and its loop are those of `lib`.
 """
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -38,12 +39,17 @@ TOO_LITTLE_MEMORY = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 1 after an error and 130 after Ctrl-C."""
-    with joined() as ranks:
-        with ranks.only_first_speaks():
-            status, message = _run(arguments, ranks)
-        if message:
-            ranks.report(message)
-        return status
+    try:
+        with joined() as ranks:
+            with ranks.only_first_speaks():
+                status, message = _run(arguments, ranks)
+            if message:
+                ranks.report(message)
+            return status
+    except (ConnectionError, ValueError) as error:  # they have not met
+        if os.environ.get("LOCAL_RANK", "0") == "0":  # once on each machine
+            tqdm.write(f"error: {error}", file=sys.stderr)
+        return 1
 
 
 def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
@@ -76,6 +82,7 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
                 text = summarise(run)
                 write_whole(run.out / SUMMARY, lambda part: part.write_text(text, encoding="utf-8"))
                 tqdm.write(f"\n{text}\nTranslate with it: {_translate(run.out)}")
+            ranks.end_together()
         return 0, ""
     except KeyboardInterrupt:
         if run is None or not (run.out / STATE).exists():
