@@ -28,9 +28,10 @@ from train.folder import STATE, SUMMARY, locked
 from train.options import parse, settle
 from train.ranks import Ranks, joined
 from train.report import facts, summarise, table
-from train.run import prepare
+from train.run import Run, prepare
 
 PATIENCE = 10.0  # seconds that a run, started again by torchrun, waits for itself to end
+PORT = 29400  # torchrun's own, where the torchruns of several machines meet
 TOO_LITTLE_MEMORY = (
     "the memory is too small; begin again with a lower --max-tokens and a higher --accumulate, "
     "or with a smaller model"
@@ -87,10 +88,7 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
     except KeyboardInterrupt:
         if run is None or not (run.out / STATE).exists():
             return 130, "Stopped before the first update; nothing is kept."
-        return 130, (
-            f"Stopped after {run.kept:,} of {run.steps:,} updates; all is kept in "
-            f"{run.out / STATE}.\nGo on with: {_again(run.out, ranks.here)}"
-        )
+        return 130, f"Stopped after {_kept(run)}\n{_again(run.out, ranks)}"
     except (MemoryError, torch.OutOfMemoryError):
         message = TOO_LITTLE_MEMORY
     except (ValueError, OSError, FloatingPointError, ModuleNotFoundError) as error:
@@ -107,6 +105,8 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
                 f"process {ranks.rank} lost its connection to another process, which has ended or "
                 "does not answer; torchrun's report names the one that failed first"
             )
+            if run is not None and (run.out / STATE).exists():
+                message += f". It stopped after {_kept(run)}\n{_again(run.out, ranks)}"
         else:
             raise
     return 1, f"error: {message}"
@@ -120,12 +120,24 @@ def _translate(out: Path) -> str:
     return _from_book([str(Path(sys.executable)), "-m", "train.translate", str(out.absolute())])
 
 
-def _again(out: Path, processes: int) -> str:
+def _kept(run: Run) -> str:
+    return f"{run.kept:,} of {run.steps:,} updates; all is kept in {run.out / STATE}."
+
+
+def _again(out: Path, ranks: Ranks) -> str:
     """The command that goes on with a run, from whatever folder it is pasted in."""
-    python = [str(Path(sys.executable)), "-m"]
-    if processes > 1:
-        python += ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m"]
-    return _from_book([*python, "train", "--resume", "--out", str(out.absolute())])
+    python, on = [str(Path(sys.executable)), "-m"], ""
+    if ranks.world > 1:
+        where = ["--standalone"]
+        if ranks.machines > 1:
+            on = ", on each machine,"
+            where = [f"--nnodes={ranks.machines}", "--rdzv-backend=c10d"]
+            where.append(f"--rdzv-endpoint={ranks.first}:{PORT}")
+        python += ["torch.distributed.run", *where, f"--nproc-per-node={ranks.here}", "-m"]
+    command = _from_book([*python, "train", "--resume", "--out", str(out.absolute())])
+    if ranks.restarts:  # after a signal to one process it does, after Ctrl-C it does not
+        return f"If torchrun does not start it again, go on{on} with: {command}"
+    return f"Go on{on} with: {command}"
 
 
 def _from_book(command: Sequence[str]) -> str:

@@ -52,6 +52,7 @@ class Ranks:
 
     rank      its number; rank 0 alone writes files and tells how the run goes
     world     how many there are, `here` of them on this machine, where this is number `local`
+    machines  how many torchruns have started them, and `first`, the address of the first one
     launch    the name of the command that started all of them; the same after a restart
     restarted whether torchrun has started the processes again, after one of them had ended
     restarts  how often torchrun may still do so, if this process fails
@@ -63,6 +64,8 @@ class Ranks:
     world: int = 1
     local: int = 0
     here: int = 1
+    machines: int = 1
+    first: str = ""
     launch: str | None = None
     restarted: bool = False
     restarts: int = 0
@@ -94,6 +97,17 @@ class Ranks:
                 "start as many processes as there are GPUs, or say --device cpu"
             )
         return f"cuda:{self.local}"
+
+    def threads(self, wanted: int | None = None) -> int:
+        """How many threads of the processor this rank has: of several ranks each gets its share.
+
+        torchrun gives one to each of several; a number above one was said by OMP_NUM_THREADS.
+        Args: wanted, how many it had in the run that goes on, if any.
+        """
+        found = torch.get_num_threads()
+        if self.here > 1 and found == 1:
+            found = max((os.cpu_count() or 1) // self.here, 1)
+        return min(wanted or found, found) if self.here > 1 else wanted or found
 
     def part(self, batch: Batch) -> Batch:
         """This rank's sentences of a batch: every world-th, from number `rank` on.
@@ -273,7 +287,7 @@ def joined() -> Iterator[Ranks]:
     """
     told = os.environ
     if not dist.is_torchelastic_launched():
-        if int(told.get("WORLD_SIZE", "1")) > 1 and "RANK" in told:
+        if "RANK" in told and told.get("WORLD_SIZE", "1") not in ("", "1"):
             raise ValueError(
                 f"expected torchrun to start several processes, got RANK={told['RANK']} and "
                 f"WORLD_SIZE={told['WORLD_SIZE']} from something else; start one torchrun on each "
@@ -308,6 +322,8 @@ def joined() -> Iterator[Ranks]:
             world,
             int(told["LOCAL_RANK"]),
             int(told["LOCAL_WORLD_SIZE"]),
+            int(told["GROUP_WORLD_SIZE"]),
+            told["MASTER_ADDR"],
             launch,
             start > 1 or count > 0,
             int(told["TORCHELASTIC_MAX_RESTARTS"]) - count,
