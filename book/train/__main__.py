@@ -28,7 +28,7 @@ from train.folder import STATE, SUMMARY, locked
 from train.options import parse, settle
 from train.ranks import Ranks, joined
 from train.report import facts, summarise, table
-from train.run import Run, prepare
+from train.run import prepare
 
 PATIENCE = 10.0  # seconds that a run, started again by torchrun, waits for itself to end
 PORT = 29400  # torchrun's own, where the torchruns of several machines meet
@@ -88,7 +88,10 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
     except KeyboardInterrupt:
         if run is None or not (run.out / STATE).exists():
             return 130, "Stopped before the first update; nothing is kept."
-        return 130, f"Stopped after {_kept(run)}\n{_again(run.out, ranks)}"
+        return 130, (
+            f"Stopped after {run.kept:,} of {run.steps:,} updates; all is kept in "
+            f"{run.out / STATE}.\n{_again(run.out, ranks)}"
+        )
     except (MemoryError, torch.OutOfMemoryError):
         message = TOO_LITTLE_MEMORY
     except (ValueError, OSError, FloatingPointError, ModuleNotFoundError) as error:
@@ -106,7 +109,8 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
                 "does not answer; torchrun's report names the one that failed first"
             )
             if run is not None and (run.out / STATE).exists():
-                message += f". It stopped after {_kept(run)}\n{_again(run.out, ranks)}"
+                message += f". What was saved last is kept in {run.out / STATE}.\n"
+                message += _again(run.out, ranks)
         else:
             raise
     return 1, f"error: {message}"
@@ -118,10 +122,6 @@ def _translate(out: Path) -> str:
     if Path.cwd() == book.parent and (book.parent / "Makefile").exists():
         return f"make translate RUN={shlex.quote(str(out))}"
     return _from_book([str(Path(sys.executable)), "-m", "train.translate", str(out.absolute())])
-
-
-def _kept(run: Run) -> str:
-    return f"{run.kept:,} of {run.steps:,} updates; all is kept in {run.out / STATE}."
 
 
 def _again(out: Path, ranks: Ranks) -> str:
