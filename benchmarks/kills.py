@@ -6,8 +6,9 @@ Two processes learn to say 211 sentences backwards, started by one torchrun, or 
 each, which meet as on two machines, but on the loopback interface. A seed draws which rank is
 killed (SIGKILL) and when: while the processes start, after some of the updates, and after the last
 one. With restarts a run is killed as often as it may be started again, and is to end with the bits
-of a run that nobody disturbed; without, all of it is to end, with a line that says why. A kill is
-"hung" if the run has neither gone on nor ended after LIMIT seconds. Recorded in results/kills.json
+of a run that nobody disturbed; without, all of it is to end, and to say why: the trainer in its
+line of error, or torchrun in its report. A run is "hung" if it has neither gone on nor ended LIMIT
+seconds after a kill. Recorded in results/kills.json
 after each run: called again, it measures what is missing.
 
 It reads /proc, so it needs Linux.
@@ -148,33 +149,36 @@ def kill(running: Running, updates: int, rank: int, wait: float) -> dict[str, An
     if rank not in before:
         return None
     os.kill(before[rank], signal.SIGKILL)
-    told = {"updates": updates, "rank": rank}
 
     def again() -> bool:
         now = running.ranks()
         anew = not set(before.values()) & set(now.values())
         return running.ended() or (len(now) == PROCESSES and anew)
 
-    return told | {"seconds": wait_until(again)}
+    try:
+        seconds = wait_until(again)
+    except HungError:
+        seconds = LIMIT
+    return {"updates": updates, "rank": rank, "seconds": seconds}
 
 
 def measure(torchruns: int, restarts: int, seed: int, folder: Path) -> dict[str, Any]:
     """One run that is killed, and how it ends."""
     rng = random.Random(f"{torchruns} {restarts} {seed}")
     out = folder / f"{torchruns} {restarts} {seed}"
-    kills = []
+    kills: list[dict[str, Any]] = []
     with started(torchruns, restarts, out, data(folder)) as running:
         try:
             for updates, rank, wait in plan(rng, max(restarts, 1)):
-                kills.append(kill(running, updates, rank, wait))
+                if one := kill(running, updates, rank, wait):
+                    kills.append(one)
             seconds = wait_until(running.ended)
             ended = end(running, folder)
         except HungError:
             seconds, ended = LIMIT, "hung"
         if ended not in ("same bits", "one line"):
             print(running.text()[-6000:], file=sys.stderr)
-    done = [one for one in kills if one]
-    return {"kills": len(done), "killed": done, "ended": ended, "seconds": seconds}
+    return {"kills": len(kills), "killed": kills, "ended": ended, "seconds": seconds}
 
 
 def end(running: Running, folder: Path) -> str:
