@@ -243,7 +243,7 @@ class Ranks:
     def end_together(self) -> None:
         """Wait until rank 0 has come to this point, too, if it takes hours.
 
-        Whoever left earlier could not be started again if rank 0 were killed.
+        Ranks that left earlier could not be started again if rank 0 were killed.
         Errors: RuntimeError, as `lost` tells it, if the store is gone.
         """
         if self.store is None:
@@ -315,7 +315,9 @@ def joined() -> Iterator[Ranks]:
             f"expected all {world} processes to meet within {MEETING.seconds} seconds, but process "
             f"{rank} got: {str(error).splitlines()[0]}; torchrun's report names the one that failed"
         ) from error
-    dist.group.WORLD.set_timeout(PATIENCE)
+    group = dist.group.WORLD
+    assert group is not None  # it has just been made
+    group.set_timeout(PATIENCE)
     try:
         yield Ranks(
             rank,

@@ -192,9 +192,12 @@ def _raise_first_error(folder: Path, n: int, timeout: int | float | None) -> Non
 
 
 def _killed(report: str) -> list[tuple[int, int]]:
-    """The ranks that a signal ended, and its number, by torchrun's report of what failed first."""
+    """The ranks that a signal ended, and its number, by torchrun's report of what failed.
+
+    SIGTERM is torchrun's own: so it ends the other ranks when one has failed.
+    """
     found = re.findall(r"^ +rank +: (\d+) .*\n +exitcode +: -(\d+)", report, re.MULTILINE)
-    return [(int(rank), int(number)) for rank, number in found]
+    return [(int(rank), int(n)) for rank, n in found if int(n) != signal.SIGTERM]
 
 
 def _last_line(dump: str) -> str:
