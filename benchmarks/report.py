@@ -616,6 +616,38 @@ def engine(record: dict[str, Any]) -> str:
 
 
 @from_record
+def kills(record: dict[str, Any]) -> str:
+    rows = []
+    kinds = dict.fromkeys((run["torchruns"], run["restarts"]) for run in record["runs"])
+    for torchruns, restarts in kinds:
+        runs = [
+            run
+            for run in record["runs"]
+            if (run["torchruns"], run["restarts"]) == (torchruns, restarts)
+        ]
+        ended: Counter[str] = Counter()
+        for run in runs:
+            ended[run["ended"]] += run["kills"]
+        seconds = [one["seconds"] for run in runs for one in run["killed"]]
+        good = ("same bits", "one line", "hung")
+        rows.append(
+            [
+                torchruns,
+                restarts,
+                ended.total(),
+                *(ended[how] for how in good),
+                sum(number for how, number in ended.items() if how not in good),
+                f"{statistics.median(seconds):.0f}",
+                f"{max(seconds):.0f}",
+            ]
+        )
+    header = (
+        "torchruns | restarts | kills | same bits | one line | hung | other | s, median | longest"
+    )
+    return table(header, rows)
+
+
+@from_record
 def communication(record: dict[str, Any]) -> str:
     rows = []
     for fit, sent in zip(record["fits"], record["sent"], strict=True):

@@ -13,6 +13,7 @@ well. `train.folder` locks the folder where all is kept, `train.losses` writes t
 and its loop are those of `lib`.
 """
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from train.report import facts, summarise, table
 from train.run import prepare
 
 PATIENCE = 10.0  # seconds that a run, started again by torchrun, waits for itself to end
+PORT = 29400  # torchrun's own, where the torchruns of several machines meet
 TOO_LITTLE_MEMORY = (
     "the memory is too small; begin again with a lower --max-tokens and a higher --accumulate, "
     "or with a smaller model"
@@ -38,12 +40,17 @@ TOO_LITTLE_MEMORY = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 1 after an error and 130 after Ctrl-C."""
-    with joined() as ranks:
-        with ranks.only_first_speaks():
-            status, message = _run(arguments, ranks)
-        if message:
-            ranks.report(message)
-        return status
+    try:
+        with joined() as ranks:
+            with ranks.only_first_speaks():
+                status, message = _run(arguments, ranks)
+            if message:
+                ranks.report(message)
+            return status
+    except (ConnectionError, ValueError) as error:  # they have not met
+        if os.environ.get("LOCAL_RANK", "0") == "0":  # once on each machine
+            tqdm.write(f"error: {error}", file=sys.stderr)
+        return 1
 
 
 def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
@@ -76,13 +83,14 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
                 text = summarise(run)
                 write_whole(run.out / SUMMARY, lambda part: part.write_text(text, encoding="utf-8"))
                 tqdm.write(f"\n{text}\nTranslate with it: {_translate(run.out)}")
+            ranks.end_together()
         return 0, ""
     except KeyboardInterrupt:
         if run is None or not (run.out / STATE).exists():
             return 130, "Stopped before the first update; nothing is kept."
         return 130, (
             f"Stopped after {run.kept:,} of {run.steps:,} updates; all is kept in "
-            f"{run.out / STATE}.\nGo on with: {_again(run.out, ranks.here)}"
+            f"{run.out / STATE}.\n{_again(run.out, ranks)}"
         )
     except (MemoryError, torch.OutOfMemoryError):
         message = TOO_LITTLE_MEMORY
@@ -100,6 +108,9 @@ def _run(arguments: Sequence[str] | None, ranks: Ranks) -> tuple[int, str]:
                 f"process {ranks.rank} lost its connection to another process, which has ended or "
                 "does not answer; torchrun's report names the one that failed first"
             )
+            if run is not None and (run.out / STATE).exists():
+                message += f". What was saved last is kept in {run.out / STATE}.\n"
+                message += _again(run.out, ranks)
         else:
             raise
     return 1, f"error: {message}"
@@ -113,12 +124,20 @@ def _translate(out: Path) -> str:
     return _from_book([str(Path(sys.executable)), "-m", "train.translate", str(out.absolute())])
 
 
-def _again(out: Path, processes: int) -> str:
+def _again(out: Path, ranks: Ranks) -> str:
     """The command that goes on with a run, from whatever folder it is pasted in."""
-    python = [str(Path(sys.executable)), "-m"]
-    if processes > 1:
-        python += ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m"]
-    return _from_book([*python, "train", "--resume", "--out", str(out.absolute())])
+    python, on = [str(Path(sys.executable)), "-m"], ""
+    if ranks.world > 1:
+        where = ["--standalone"]
+        if ranks.machines > 1:
+            on = ", on each machine,"
+            where = [f"--nnodes={ranks.machines}", "--rdzv-backend=c10d"]
+            where.append(f"--rdzv-endpoint={ranks.first}:{PORT}")
+        python += ["torch.distributed.run", *where, f"--nproc-per-node={ranks.here}", "-m"]
+    command = _from_book([*python, "train", "--resume", "--out", str(out.absolute())])
+    if ranks.restarts:  # after a signal to one process it does, after Ctrl-C it does not
+        return f"If torchrun does not start it again, go on{on} with: {command}"
+    return f"Go on{on} with: {command}"
 
 
 def _from_book(command: Sequence[str]) -> str:

@@ -49,7 +49,7 @@ class LossLog:
         if path is None:
             self._lines, self._digest = 0, hashlib.sha256()
             return
-        lines = self._kept(path, keep, told) if keep else []
+        lines = self._kept(path, run, keep, told) if keep else []
         if not lines:
             lines = [_line({"step": 0, "run": run})]
         text = b"".join(lines)
@@ -58,7 +58,7 @@ class LossLog:
         table = ",".join(COLUMNS) + "\n" + _rows(lines)
         write_whole(self._table, lambda part: part.write_text(table, encoding="utf-8"))
 
-    def _kept(self, path: Path, keep: int, told: dict[str, Any] | None) -> list[bytes]:
+    def _kept(self, path: Path, run: str, keep: int, told: dict[str, Any] | None) -> list[bytes]:
         """The lines that a run that goes on finds of its earlier updates."""
         if not path.exists():
             self.notice = f"{path} is gone, and with it the losses of updates 1 to {keep:,}."
@@ -67,6 +67,12 @@ class LossLog:
         whole = [line for line in found if line.endswith(b"\n")]
         lines = whole[: told["lines"]] if told else whole
         steps = [_step(line, f"{path}, line {n}") for n, line in enumerate(lines, 1)]
+        other = json.loads(lines[0]).get("run", run) if lines else run
+        if other != run:
+            raise ValueError(
+                f"{path}: expected the losses of the run whose state is beside them, {run}, got "
+                f"those of another one, {other}; put the files of one run together"
+            )
         if told is None:  # by a version that kept no checksum
             return [line for line, step in zip(lines, steps, strict=True) if step <= keep]
         if len(lines) < told["lines"]:

@@ -3,6 +3,9 @@
 Each process, called a rank, holds the whole model and takes its part of every batch; torch's
 DistributedDataParallel averages the gradients over the ranks. A run that torchrun did not start is
 rank 0 of one, and everything here then leaves it as it is.
+
+On several machines there is one torchrun each, and all ranks write to the store of the first. When
+a rank dies, all torchruns start their ranks again; `_meet` then brings those together that live.
 """
 
 import base64
@@ -10,6 +13,8 @@ import io
 import os
 import random
 import sys
+import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import (
     AbstractContextManager,
@@ -35,7 +40,9 @@ from lib.layers import in_mode
 from lib.notebook import seed_everything
 from lib.training import Loss, teacher_forcing
 
-PATIENCE = timedelta(minutes=10)  # how long a rank waits for another one
+PATIENCE = timedelta(minutes=10)  # how long a rank waits for another one's work
+MEETING = timedelta(minutes=1)  # how long it waits for all to be there
+LOOK = 0.1  # seconds between two looks at the store
 T = TypeVar("T")
 
 
@@ -45,8 +52,10 @@ class Ranks:
 
     rank      its number; rank 0 alone writes files and tells how the run goes
     world     how many there are, `here` of them on this machine, where this is number `local`
-    launch    torchrun's name for this start of all of them; the same after a restart
+    machines  how many torchruns have started them, and `first`, the address of the first one
+    launch    the name of the command that started all of them; the same after a restart
     restarted whether torchrun has started the processes again, after one of them had ended
+    restarts  how often torchrun may still do so, if this process fails
     store     what all can write to, even when some of them have ended
     parent    the process that started this one
     """
@@ -55,8 +64,11 @@ class Ranks:
     world: int = 1
     local: int = 0
     here: int = 1
+    machines: int = 1
+    first: str = ""
     launch: str | None = None
     restarted: bool = False
+    restarts: int = 0
     store: dist.Store | None = None
     parent: int = 0
 
@@ -85,6 +97,17 @@ class Ranks:
                 "start as many processes as there are GPUs, or say --device cpu"
             )
         return f"cuda:{self.local}"
+
+    def threads(self, wanted: int | None = None) -> int:
+        """How many threads of the processor this rank has: of several ranks each gets its share.
+
+        torchrun gives one to each of several; a number above one was said by OMP_NUM_THREADS.
+        Args: wanted, how many it had in the run that goes on, if any.
+        """
+        found = torch.get_num_threads()
+        if self.here > 1 and found == 1:
+            found = max((os.cpu_count() or 1) // self.here, 1)
+        return min(wanted or found, found) if self.here > 1 else wanted or found
 
     def part(self, batch: Batch) -> Batch:
         """This rank's sentences of a batch: every world-th, from number `rank` on.
@@ -217,6 +240,19 @@ class Ranks:
         of_torch = isinstance(error, dist.DistError) or "gloo" in str(error).lower()
         return self.store is not None and of_torch
 
+    def end_together(self) -> None:
+        """Wait until rank 0 has come to this point, too, if it takes hours.
+
+        Ranks that left earlier could not be started again if rank 0 were killed.
+        Errors: RuntimeError, as `lost` tells it, if the store is gone.
+        """
+        if self.store is None:
+            return
+        if self.rank == 0:
+            self.store.set("done", "yes")
+        while not self.store.check(["done"]):
+            time.sleep(LOOK)
+
     @contextmanager
     def only_first_speaks(self) -> Iterator[None]:
         """Meanwhile what other ranks than 0 print goes nowhere."""
@@ -246,33 +282,89 @@ def joined() -> Iterator[Ranks]:
     """Meet the other processes that torchrun has started, and part from them at the end.
 
     Numbers of the processor travel by gloo, those of GPUs by NCCL.
-    Source: torch.distributed; the variables are those that torchrun sets.
+    Errors: ValueError for processes that something else has started; ConnectionError if they do not
+    all meet. Source: torch.distributed; the variables are those that torchrun sets.
     """
+    told = os.environ
     if not dist.is_torchelastic_launched():
+        if "RANK" in told and told.get("WORLD_SIZE", "1") not in ("", "1"):
+            raise ValueError(
+                f"expected torchrun to start several processes, got RANK={told['RANK']} and "
+                f"WORLD_SIZE={told['WORLD_SIZE']} from something else; start one torchrun on each "
+                "machine, or unset RANK to train in one process"
+            )
         yield Ranks()
         return
-    told = os.environ
-    store, rank, world = next(rendezvous("env://", timeout=PATIENCE))
-    # torchrun keeps one store over all restarts, and in it the addresses of processes that ended.
-    store = dist.PrefixStore(f"start {told['TORCHELASTIC_RESTART_COUNT']}", store)
+    rank, world = int(told["RANK"]), int(told["WORLD_SIZE"])
+    count = int(told["TORCHELASTIC_RESTART_COUNT"])
     both = torch.cuda.is_available() and dist.is_nccl_available()
-    dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if both else "gloo",
-        store=store,
-        rank=rank,
-        world_size=world,
-        timeout=PATIENCE,
-    )
+    try:
+        store = next(rendezvous("env://", timeout=MEETING))[0]
+        launch = store.compare_set("launch", "", uuid.uuid4().hex).decode()
+        start = _meet(store, rank, world)
+        store = dist.PrefixStore(f"start {start}", store)
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if both else "gloo",
+            store=store,
+            rank=rank,
+            world_size=world,
+            timeout=MEETING,
+        )
+    except RuntimeError as error:  # torch's own: a store or a process that does not answer
+        raise ConnectionError(
+            f"expected all {world} processes to meet within {MEETING.seconds} seconds, but process "
+            f"{rank} got: {str(error).splitlines()[0]}; torchrun's report names the one that failed"
+        ) from error
+    group = dist.group.WORLD
+    assert group is not None  # it has just been made
+    group.set_timeout(PATIENCE)
     try:
         yield Ranks(
             rank,
             world,
             int(told["LOCAL_RANK"]),
             int(told["LOCAL_WORLD_SIZE"]),
-            told["TORCHELASTIC_RUN_ID"],
-            int(told["TORCHELASTIC_RESTART_COUNT"]) > 0,
+            int(told["GROUP_WORLD_SIZE"]),
+            told["MASTER_ADDR"],
+            launch,
+            start > 1 or count > 0,
+            int(told["TORCHELASTIC_MAX_RESTARTS"]) - count,
             store,
             os.getppid(),
         )
     finally:
         dist.destroy_process_group()
+
+
+def _meet(store: dist.Store, rank: int, world: int) -> int:
+    """Wait until all ranks are there; return how often torchrun has started them.
+
+    torchrun keeps its store over all restarts, and in it what ended processes have written: their
+    addresses, too. Its restart count cannot tell the starts apart, since of several torchruns only
+    the one whose process failed counts. So rank 0 numbers the starts, and each other rank answers
+    to the newest number. A process that is not the first to answer to a number as this rank knows
+    that it belongs to an earlier start, whose rank 0 has ended, and waits for the next one.
+
+    Errors: RuntimeError if they are not all there in time.
+    """
+    end = time.monotonic() + MEETING.total_seconds()
+    if rank == 0:
+        start = store.add("starts", 1)
+        store.set("newest", str(start))
+        others = [f"{start} answer {other}" for other in range(1, world)]
+        while absent := [key for key in others if not store.check([key])]:
+            if time.monotonic() > end:
+                missing = ", ".join(key.split()[-1] for key in absent)
+                raise RuntimeError(f"no answer from process {missing}")
+            time.sleep(LOOK)
+        store.set(f"{start} complete", "yes")
+        return start
+    heard, mine = 0, False
+    while not (mine and store.check([f"{heard} complete"])):
+        newest = int(store.get("newest")) if store.check(["newest"]) else 0
+        if newest != heard:
+            heard, mine = newest, store.add(f"{newest} answer {rank}", 1) == 1
+        if time.monotonic() > end:
+            raise RuntimeError("no answer from process 0")
+        time.sleep(LOOK)
+    return heard

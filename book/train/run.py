@@ -364,7 +364,9 @@ def _what_is_asked(
         kept = read_state(state)
         told = {name: value for name, value in vars(given).items() if name in FREE}
         # `out` even if it was not told: the folder may have been copied or renamed since.
-        return argparse.Namespace(**DEFAULTS | kept["options"] | told | {"out": options.out}), kept
+        before = argparse.Namespace(**DEFAULTS | kept["options"] | told | {"out": options.out})
+        before.threads = told.get("threads") or ranks.threads(before.threads)
+        return before, kept
     if state.exists():
         raise ValueError(
             f"expected a new folder for a new run, but {options.out} holds one; "
@@ -376,7 +378,7 @@ def _what_is_asked(
             f"{BEST}, without its state; move them away, or name another folder with --out"
         )
     Path(options.out).mkdir(parents=True, exist_ok=True)
-    options.threads = options.threads or torch.get_num_threads()
+    options.threads = options.threads or ranks.threads()
     return options, None
 
 

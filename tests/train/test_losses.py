@@ -46,6 +46,19 @@ def test_a_resumed_run_drops_what_it_will_do_again(tmp_path):
     assert entries(path) == HEAD
 
 
+def test_the_losses_of_another_run_are_refused_and_stay(tmp_path):
+    path = tmp_path / "log"
+    theirs = LossLog(path, "theirs")
+    theirs.add(1, loss=3.0, lr=0.1)
+    theirs.flush()
+    before = path.read_bytes()
+    for told in (None, {"lines": 9, "sha256": ""}, theirs.told()):
+        with pytest.raises(ValueError, match=r"whose state is beside them, mine, got .* theirs;"):
+            LossLog(path, "mine", keep=1, told=told)
+        assert path.read_bytes() == before
+    LossLog(path, "theirs", keep=1, told=theirs.told())
+
+
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_breaks_is_not_kept(tmp_path, loss):
     log = LossLog(tmp_path / "log")

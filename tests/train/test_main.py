@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,9 @@ from safetensors.torch import load_file
 from tasks.translation import translation_pairs
 from tests.helpers import full_disk
 from tests.paths import BOOK
-from train.__main__ import main
+from train.__main__ import _again, main
 from train.checkpoints import load_model, peek, save_checkpoint, save_model
+from train.ranks import Ranks, joined
 from train.run import Run
 
 SIZE = "--layers 1 --d-model 16 --heads 2 --d-ff 16 --device cpu --threads 1 --beam 1"
@@ -233,6 +235,84 @@ def test_a_run_goes_on_in_the_folder_where_it_is_found(
     summary = (out / "summary.txt").read_text(encoding="utf-8")
     assert f"{named}/best.safetensors" in summary
     assert folders_of(tmp_path) == folders
+
+
+def test_the_state_of_another_run_beside_the_own_losses(files, tmp_path, monkeypatch, capsys):
+    """Its best weights are gone, so that nothing but the losses tells whose folder it is."""
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    for out, seed, last in ((mine, 1, 3), (theirs, 2, 5)):
+        given = [*TINY, *files, "--steps", 9, "--seed", seed, "--out", out]
+        stopped_after(last, monkeypatch, *given)
+    before = (mine / "losses.jsonl").read_bytes()
+    shutil.copy(theirs / "last.pt", mine / "last.pt")
+    (mine / "best.safetensors").unlink(missing_ok=True)
+    assert "put the files of one run together" in error(capsys, "--resume", "--out", mine)
+    assert (mine / "losses.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("world", ["2", "x"])
+def test_processes_that_something_else_has_started_are_refused(
+    world, tmp_path, monkeypatch, capsys
+):
+    """Rank 0 would train alone, and the others would be kept out of its folder."""
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", world)
+    text = error(capsys, *TINY, "--out", tmp_path / "out")
+    assert (
+        f"expected torchrun to start several processes, got RANK=0 and WORLD_SIZE={world}" in text
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_process_is_one_whatever_names_it(monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    with joined() as ranks:
+        assert ranks == Ranks()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "wanted"),
+    [
+        (Ranks(), "Go on with: (cd {book} && {python} -m train --resume --out {out})"),
+        (
+            Ranks(1, 2, here=2),
+            "Go on with: (cd {book} && {python} -m torch.distributed.run --standalone "
+            "--nproc-per-node=2 -m train --resume --out {out})",
+        ),
+        (
+            Ranks(0, 4, here=2, machines=2, first="10.0.0.7", restarts=1),
+            "If torchrun does not start it again, go on, on each machine, with: (cd {book} && "
+            "{python} -m torch.distributed.run --nnodes=2 --rdzv-backend=c10d "
+            "--rdzv-endpoint=10.0.0.7:29400 --nproc-per-node=2 -m train --resume --out {out})",
+        ),
+    ],
+)
+def test_the_way_on_is_the_command_that_began(ranks, wanted):
+    out = Path("/runs/one")
+    assert _again(out, ranks) == wanted.format(book=BOOK, python=sys.executable, out=out)
+
+
+@pytest.mark.parametrize("restarts", [0, 2])
+def test_a_process_that_lost_the_others_names_what_is_kept(
+    restarts, files, tmp_path, monkeypatch, capsys
+):
+    def closed(self, step, loss):
+        raise RuntimeError("gloo: Connection closed by peer")
+
+    monkeypatch.setattr(Run, "after_update", closed)
+    monkeypatch.setattr(
+        "train.__main__.joined",
+        lambda: nullcontext(Ranks(store=torch.distributed.HashStore(), restarts=restarts)),
+    )
+    monkeypatch.setattr(Ranks, "gather", lambda self, mine: [mine])
+    monkeypatch.setattr(Ranks, "replicate", lambda self, model: model)
+    monkeypatch.setattr(Ranks, "loss_of_all", lambda self, loss, accumulate=1: loss)
+    out = tmp_path / "out"
+    said = error(capsys, *TINY, *files, "--steps", 9, "--out", out)
+    assert f"What was saved last is kept in {out / 'last.pt'}.\n" in said
+    assert ("If torchrun does not start it again, go on" in said) == bool(restarts)
+    assert said.rstrip().endswith(f"-m train --resume --out {out})")
 
 
 def test_ctrl_c_before_there_is_a_run(monkeypatch, capsys):

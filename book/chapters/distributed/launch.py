@@ -171,6 +171,11 @@ def _raise_first_error(folder: Path, n: int, timeout: int | float | None) -> Non
     """Raise the error that came first: a rank that another one left alone is not to blame."""
     failed = [rank for rank in range(n) if (folder / f"{rank}.error.pt").exists()]
     told = [(*torch.load(folder / f"{rank}.error.pt"), rank) for rank in failed]
+    for rank, number in _killed((folder / "torchrun.log").read_text()):
+        if all(alone for alone, *_ in told):
+            said = _written(folder, rank, "stderr")[-TOLD:]
+            name = signal.Signals(number).name
+            raise WorkerError(f"rank {rank} of {n} was killed by {name}\n{said}".rstrip(), rank)
     if told:
         # A rank that waits for one that has failed fails too, with an error of torch.distributed.
         _, error, said, rank = min(told, key=lambda one: (one[0], one[3]))
@@ -184,6 +189,15 @@ def _raise_first_error(folder: Path, n: int, timeout: int | float | None) -> Non
     for rank in missing:
         said = _written(folder, rank, "stderr") or (folder / "torchrun.log").read_text()
         raise WorkerError(f"rank {rank} of {n} ended without a result:\n{said[-TOLD:]}", rank)
+
+
+def _killed(report: str) -> list[tuple[int, int]]:
+    """The ranks that a signal ended, and its number, by torchrun's report of what failed.
+
+    SIGTERM is torchrun's own: so it ends the other ranks when one has failed.
+    """
+    found = re.findall(r"^ +rank +: (\d+) .*\n +exitcode +: -(\d+)", report, re.MULTILINE)
+    return [(int(rank), int(n)) for rank, n in found if int(n) != signal.SIGTERM]
 
 
 def _last_line(dump: str) -> str:

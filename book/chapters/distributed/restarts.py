@@ -14,13 +14,16 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 BOOK = Path(__file__).resolve().parents[2]
 LOSSES = "losses.jsonl"  # in the folder of a run
 LOOK = 0.001  # seconds between two looks at the log
 PATIENCE = 600.0  # seconds that a run may take
+GRACE = 40.0  # seconds in which torchrun ends its processes; after 30 it kills them
 
 
 class Trained(NamedTuple):
@@ -32,20 +35,32 @@ class Trained(NamedTuple):
 
 
 def train_command(
-    arguments: Sequence[str], out: Path, *, n: int = 1, kill_at: int | None = None
+    arguments: Sequence[str],
+    out: Path,
+    *,
+    n: int = 1,
+    machines: int = 1,
+    kill_at: int | None = None,
+    kill_rank: int | None = None,
 ) -> Trained:
-    """Run `torchrun --nproc-per-node=n -m train` with these arguments; n = 1 is without torchrun.
+    """Run `torchrun --nproc-per-node=n -m train` with these arguments, or one process without it.
 
-    Args: out, a folder that the run makes. kill_at, the number of updates after which the last of
-        the processes is killed (SIGKILL), once; torchrun then starts all of them again.
-    Errors: RuntimeError with the end of what it printed, if the run fails.
+    With machines=2 two torchruns start n processes each, as on two machines, but both on this one:
+    they meet at a port of its loopback interface.
+
+    Args: out, a folder that the run makes. kill_at, the number of updates after which one of the
+        processes is killed (SIGKILL), once; torchrun then starts all of them again. kill_rank, its
+        number; if it is not given, the last one's.
+    Errors: RuntimeError with the end of what was printed, if the run fails or takes too long.
     """
-    options = [*arguments, "--out", str(out), "--threads", "1"]
-    command = [sys.executable, "-m", "train"]
-    if n > 1:
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        command += [f"--nproc-per-node={n}", f"--max-restarts={int(kill_at is not None)}"]
-        command += ["-m", "chapters.distributed.restarts", str(kill_at or 0), str(out)]
+    command = ["-m", "train"]
+    if n * machines > 1:
+        where = ["--standalone"] if machines == 1 else several_machines(machines, "127.0.0.1")
+        rank = n * machines - 1 if kill_rank is None else kill_rank
+        command = ["-m", "torch.distributed.run", *where, f"--nproc-per-node={n}"]
+        command += [f"--max-restarts={int(kill_at is not None)}"]
+        command += ["-m", "chapters.distributed.restarts", str(kill_at or 0), str(rank), str(out)]
+    command = [sys.executable, *command, *arguments, "--out", str(out), "--threads", "1"]
     loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
     environment = os.environ | {
         "PYTHONPATH": str(BOOK),
@@ -53,17 +68,49 @@ def train_command(
         "GLOO_SOCKET_IFNAME": loopback,
         "TQDM_DISABLE": "1",
     }
-    done = subprocess.run(
-        [*command, *options],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"expected a run that ends with 0, got:\n{done.stderr[-2000:]}")
-    return Trained(out, losses(out), done.stdout)
+    with ExitStack() as stack:
+        started = []
+        for _ in range(machines):
+            said, faults = (stack.enter_context(TemporaryFile("w+")) for _ in range(2))
+            process = subprocess.Popen(command, env=environment, stdout=said, stderr=faults)
+            stack.callback(_end, process)
+            started.append((process, said, faults))
+        end = time.monotonic() + PATIENCE
+        with suppress(subprocess.TimeoutExpired):
+            for process, *_ in started:
+                process.wait(max(end - time.monotonic(), 0))
+        for process, _, faults in started:
+            if process.poll() != 0:
+                faults.seek(0)
+                raise RuntimeError(
+                    f"expected a run that ends with 0, got {process.poll()}:\n"
+                    f"{faults.read()[-2000:]}"
+                )
+        for _, said, _ in started:
+            said.seek(0)
+        return Trained(out, losses(out), "".join(said.read() for _, said, _ in started))
+
+
+def several_machines(machines: int, first: str, port: int | None = None) -> list[str]:
+    """torchrun's options, the same on each machine, with which they meet at the first one.
+
+    Args: first, its address. port, a free one there; if it is not given, one that is free here.
+    """
+    if port is None:
+        with socket.create_server((first, 0)) as free:
+            port = free.getsockname()[1]
+    options = [f"--nnodes={machines}", "--rdzv-backend=c10d", f"--rdzv-endpoint={first}:{port}"]
+    return [*options, f"--local-addr={first}"] if first == "127.0.0.1" else options
+
+
+def _end(process: subprocess.Popen) -> None:
+    """End torchrun, if it has not ended, and with it its processes."""
+    if process.poll() is None:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+        process.kill()
+        process.wait()
 
 
 def losses(out: Path) -> list[float]:
@@ -81,12 +128,13 @@ def _die_after(updates: int, out: Path) -> None:
 
 
 def main() -> None:
-    """Be one of the processes: `restarts.py KILL_AT OUT ARGUMENTS_OF_TRAIN`."""
-    kill_at, out = int(sys.argv[1]), Path(sys.argv[2])
-    last = os.environ["RANK"] == str(int(os.environ["WORLD_SIZE"]) - 1)
-    if kill_at and last and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    """Be one of the processes: `restarts.py KILL_AT KILL_RANK OUT ARGUMENTS_OF_TRAIN`."""
+    kill_at, kill_rank, out = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+    # The torchrun whose process was killed counts; another one may not.
+    first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    if kill_at and first and os.environ["RANK"] == kill_rank:
         threading.Thread(target=_die_after, args=(kill_at, out), daemon=True).start()
-    sys.argv = ["train", *sys.argv[3:]]
+    sys.argv = ["train", *sys.argv[4:]]
     runpy.run_module("train", run_name="__main__")
 
 

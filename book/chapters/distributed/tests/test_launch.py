@@ -3,6 +3,7 @@
 import functools
 import linecache
 import os
+import signal
 import sys
 import threading
 import time
@@ -177,6 +178,21 @@ def test_error_is_that_of_the_rank_that_failed_first(tmp_path):
     assert (caught.value.rank, caught.value.error) == (1, "KeyError")
     assert 'raise KeyError("no such word")' in str(caught.value)
     assert caught.value._render_traceback_() == [f"WorkerError: {caught.value}"]
+    assert_gone(tmp_path, 2)
+
+
+def is_killed(folder: str) -> None:
+    Path(folder, f"pid {dist.get_rank()}").write_text(str(os.getpid()))
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.all_reduce(torch.ones(3))
+
+
+@pytest.mark.slow
+def test_a_killed_rank_is_named_and_not_the_one_that_lost_it(tmp_path):
+    with pytest.raises(WorkerError, match="rank 1 of 2 was killed by SIGKILL") as caught:
+        run_workers(is_killed, str(tmp_path))
+    assert (caught.value.rank, caught.value.error) == (1, None)
     assert_gone(tmp_path, 2)
 
 

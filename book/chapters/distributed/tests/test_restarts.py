@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
+from chapters.distributed.experiments.two_processes import same_bits
 from chapters.distributed.restarts import BOOK, losses, train_command
 
 
@@ -27,9 +27,19 @@ def test_a_killed_run_ends_as_one_that_was_not(options, tmp_path):
     assert "Going on after update" not in whole.said
     assert killed.losses == whole.losses
     assert len(whole.losses) == 7
-    states = [torch.load(run.out / "last.pt", weights_only=True) for run in (whole, killed)]
-    for name, value in states[0]["model"].items():
-        assert torch.equal(value, states[1]["model"][name]), name
+    assert same_bits(whole.out, killed.out)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_two_torchruns_end_as_one_whichever_rank_is_killed(options, tmp_path):
+    whole = train_command(options, tmp_path / "whole", n=2)
+    for rank in (0, 1):
+        out = tmp_path / f"killed {rank}"
+        killed = train_command(options, out, machines=2, kill_at=3, kill_rank=rank)
+        assert killed.said.count("Going on after update") == 1
+        assert killed.losses == whole.losses
+        assert same_bits(whole.out, out)
 
 
 @pytest.mark.slow
@@ -46,8 +56,8 @@ def test_losses_of_a_log_that_is_being_written(tmp_path):
     assert losses(tmp_path) == [3.5]
 
 
-def test_only_the_last_rank_is_killed_and_only_in_the_first_start(tmp_path):
-    """The first rank, and a process that torchrun has started again, run to their end."""
+def test_only_the_chosen_rank_is_killed_and_only_in_the_first_start(tmp_path):
+    """Another rank, and a process that torchrun has started again, run to their end."""
     (tmp_path / "losses.jsonl").write_text('{"step": 1, "loss": 3.5, "lr": 0.1}\n' * 5)
     for rank, count in (("0", "0"), ("1", "1")):
         told = {"RANK": rank, "WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": count}
@@ -56,6 +66,7 @@ def test_only_the_last_rank_is_killed_and_only_in_the_first_start(tmp_path):
             "-m",
             "chapters.distributed.restarts",
             "3",
+            "1",
             str(tmp_path),
             "--help",
         ]
