@@ -97,7 +97,7 @@ function build(w) {
 
   function fail(one, message) {
     if (one !== run) return;
-    [one.state, one.problem] = ["failed", message];
+    [one.state, one.problem, sent, looking] = ["failed", message, null, false];
     if (!one.probes.length) runs = runs.filter((other) => other !== one); // there is nothing to look at
     if (!runs.includes(shown)) [shown, at] = [runs.at(-1) ?? null, null];
     w.say(message);
@@ -525,7 +525,7 @@ function build(w) {
   line.setAttribute("maxlength", String(LONGEST));
   line.setAttribute("autocapitalize", "off");
   const decimals = (value) => Number(value).toFixed(2);
-  const mapping = h("div", { class: "lm-side" }, h("div", { class: "lm-map-head" },
+  const mapping = h("div", { class: "lm-side lm-mapping" }, h("div", { class: "lm-map-head" },
     h("label", { class: "bw-label", for: view.id, text: "Attention" }), view), map.element);
   const stage = h("div", { class: "lm-stage", hidden: true },
     h("div", { class: "lm-side" }, curve.element, judged), mapping, pick.element);
