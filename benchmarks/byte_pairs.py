@@ -1,11 +1,10 @@
-"""Byte pairs beside characters in chapter 14's laboratory: what a few merges change, and what many do.
+"""Byte pairs beside characters in chapter 14's laboratory: a few merges help, many do not.
 
     python benchmarks/byte_pairs.py [--seeds 0 1 2 ...] [--only MERGES ...]
 
 Each run trains on first names as in language.py, whose record has the same seeds with characters,
 and is measured as there: losses are for each character, so they can be compared. Recorded after
-each run: how many pieces there are and how long one is on average, and what language.py records
-of a run. It writes benchmarks/results/byte_pairs.json; at the end the runs are held against what the
+each run: how many pieces there are and how long one is on average, and what language.py records. It writes benchmarks/results/byte_pairs.json; at the end the runs are held against what the
 chapter says.
 """
 
@@ -53,7 +52,8 @@ def broken(record: Mapping[str, Any]) -> list[str]:
     plain = read_results("language")
     usual = plain["texts"][TEXT][str(language.USUAL)]
     for one in runs:
-        held, taught = (usual[name][plain["seeds"].index(one["seed"])] for name in ("held", "taught"))
+        place = plain["seeds"].index(one["seed"])
+        held, taught = (usual[name][place] for name in ("held", "taught"))
         setting = f"{one['merges']} merges, seed {one['seed']}"
         if one["taught"] >= taught:
             problems.append(f"{setting}: the training loss is not below that of characters")

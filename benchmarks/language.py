@@ -71,9 +71,7 @@ def worked(session: CDPSession) -> float:
     return round(next(one["value"] for one in metrics if one["name"] == "ThreadTime"), 2)
 
 
-def run(
-    text: str, dropout: float, seed: int, browser: Browser, merges: int = 0
-) -> dict[str, Any]:
+def run(text: str, dropout: float, seed: int, browser: Browser, merges: int = 0) -> dict[str, Any]:
     """One run in a page of its own, of characters or of byte pairs."""
     page = LaboratoryPage(browser)
     session = page.page.context.new_cdp_session(page.page)

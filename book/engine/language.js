@@ -509,7 +509,7 @@ function build(w) {
   }
 
   const takeAway = labTake.take(w, { task: TASK, adopt, question: () => w.get("prefix"),
-    scripts: () => taskOf(w), note: " The file holds the text that it learnt from, too.", models() {
+    scripts: () => taskOf(w), note: " The file holds the text that it was trained on, too.", models() {
       const probe = lookedAt();
       return probe?.model ? [{ name: labRuns.nameOf(shown).replace("R", "r"), step: probe.step,
         model: probe.model, settings: { ...settingsOf(shown), seed: shown.settings.seed } }] : [];

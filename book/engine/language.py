@@ -72,7 +72,8 @@ class Language(TrainsInPage):
         super()._answer(widget, content, buffers)
 
     def summary(self) -> str:
-        return f"Language: {self.text}, {_pieces(self.merges)}, dropout {self.dropout:g}, seed {self.seed}"
+        pieces = _pieces(self.merges)
+        return f"Language: {self.text}, {pieces}, dropout {self.dropout:g}, seed {self.seed}"
 
     def static_html(self) -> str:
         """What a reader can set, with the start and the options."""

@@ -162,7 +162,7 @@ def _pieces(text: str, known: Sequence[str]) -> list[str]:
 
 def _byte_pairs(text: str, known: Sequence[str]) -> list[str]:
     """A text in pieces: of all neighbours those are merged that make the earliest piece, again and
-    again. So the vocabulary alone says how a text is cut, whatever it was learnt from."""
+    again. So the vocabulary alone says how a text is split."""
     numbers = {piece: i for i, piece in enumerate(known)}
     pieces = list(text)
     if strange := [sign for sign in pieces if sign not in numbers]:

@@ -1,4 +1,4 @@
-"""Byte pairs learnt in the page: the rule of chapter 11, a twin in Python, and the package's own."""
+"""Byte pairs in the page: the rule of chapter 11, a twin in Python, and the package's own."""
 
 import collections
 import itertools
@@ -49,7 +49,7 @@ def replaced(word: list[str], pair: tuple[str, str]) -> list[str]:
 
 
 def twin(texts: list[str], merges: int) -> list[str]:
-    """The rule, as it is said: count all pairs of neighbours, merge the most frequent one, again."""
+    """The rule as it is said: count all pairs of neighbours, merge the most frequent, again."""
     pieces = characters(texts)
     words = [list(word) for text in texts for word in WORD.findall(text)]
     for _ in range(merges):
@@ -67,7 +67,7 @@ def twin(texts: list[str], merges: int) -> list[str]:
 
 
 def packages(texts: list[str], merges: int) -> tokenizers.Tokenizer:
-    """What the package learns that `train.subword` uses, with a blank for the mark of a word's end."""
+    """What the package of `train.subword` learns, with a blank as mark of a word's end."""
     known = characters(texts)
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split(

@@ -456,7 +456,7 @@ def test_a_model_goes_into_a_notebook_and_comes_back(stage, tmp_path, one_thread
     assert path.name.startswith("writing-run-1-")
     assert path.name.endswith(f"-step-{at}.safetensors")
     said = page.locator(".lab-take > [role=status]")
-    expect(said).to_contain_text("The file holds the text that it learnt from, too.")
+    expect(said).to_contain_text("The file holds the text that it was trained on, too.")
     left = run_cell(page, tmp_path)
     card = left["card"]
     assert isinstance(left["model"], OneStack)
