@@ -4,8 +4,9 @@
 
 Each run trains on first names as in language.py, whose record has the same seeds with characters,
 and is measured as there: losses are for each character, so they can be compared. Recorded after
-each run: how many pieces there are and how long one is on average, and what language.py records. It writes benchmarks/results/byte_pairs.json; at the end the runs are held against what the
-chapter says.
+each run: how many pieces there are, how long one is on average, and what language.py records. It
+writes benchmarks/results/byte_pairs.json; at the end the runs are held against what the chapter
+lets a reader find.
 """
 
 import sys
