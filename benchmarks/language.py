@@ -9,7 +9,8 @@ and Bell's, n from 1 to 6); and one number for each seed: the seconds that the p
 worked when a probe first found the model below that (or null), and at the end; the least held-out
 loss and its step; the last losses on held-out and on training text; of 200 lines that it writes at
 temperature 1 how many stand in the training text, and how many in the part kept back. It writes
-benchmarks/results/language.json; at the end each setting is held against its bars.
+benchmarks/results/language.json; at the end each setting is held against its bars. Byte pairs are
+measured by byte_pairs.py.
 """
 
 import sys
@@ -37,7 +38,7 @@ RISEN, HARDLY = 1.1, 1.05  # of its least: a held-out loss that has risen, and o
 WRITTEN = 25  # times eight lines
 EACH = ("beaten", "seconds", "least", "step", "held", "taught", "copied", "kept")
 BEGIN = """
-  const run = await start("writing", { text, dropout }, seed);
+  const run = await start("writing", { text, merges, dropout }, seed);
   const due = new Set(Array.from({ length: 81 }, (_, k) =>
     Math.round(run.steps * (k / 80) ** 1.5)));
   globalThis.watched = { run, due, probes: [run.probe("")] };
@@ -70,12 +71,12 @@ def worked(session: CDPSession) -> float:
     return round(next(one["value"] for one in metrics if one["name"] == "ThreadTime"), 2)
 
 
-def run(text: str, dropout: float, seed: int, browser: Browser) -> dict[str, Any]:
-    """One run in a page of its own."""
+def run(text: str, dropout: float, seed: int, browser: Browser, merges: int = 0) -> dict[str, Any]:
+    """One run in a page of its own, of characters or of byte pairs."""
     page = LaboratoryPage(browser)
     session = page.page.context.new_cdp_session(page.page)
     session.send("Performance.enable")
-    begun = page.run(BEGIN, text=text_of(text), dropout=dropout, seed=seed)
+    begun = page.run(BEGIN, text=text_of(text), merges=merges, dropout=dropout, seed=seed)
     beaten = page.run(GO, counted=begun["counted"], stops=True)
     soon = worked(session)
     page.run(GO, counted=begun["counted"], stops=False)

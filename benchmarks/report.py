@@ -462,6 +462,15 @@ def language(record: dict[str, Any]) -> str:
 
 
 @from_record
+def byte_pairs(record: dict[str, Any]) -> str:
+    names = ("merges", "seed", "kinds", "long", "held", "taught", "copied", "seconds")
+    figures = {"held": ".3f", "taught": ".3f", "long": ".2f", "seconds": ".0f"}
+    rows = [[format(run[name], figures.get(name, "")) for name in names] for run in record["runs"]]
+    header = "merges | seed | pieces | characters each | held-out loss | training loss | copied | s"
+    return table(header, rows)
+
+
+@from_record
 def own_data(record: dict[str, Any]) -> str:
     names = ("corpus", "setting", "bleu", "updates", "best", "seconds")
     rows = [

@@ -41,6 +41,9 @@ from engine.text import LABORATORIES as TRAINED  # noqa: E402
 from scripts.hostile import TEXTS, USE, WATCH  # noqa: E402
 
 TRAINING = 60  # seconds that a run of a laboratory may take
+# The language model stops after half a minute, which is an end too
+ENDED = re.compile(r"\b[Dd]one:|Half a minute is over")
+MEASURED = re.compile(r"loss [^,]+, [^%]+\d+%|[Hh]eld-out loss \d+\.\d+")
 MINI = "/usr/lib/*/webkit2gtk-4.*/MiniBrowser"
 # Goes into each page before all else; attributes, since a driver may not see the page's names.
 LISTEN = (
@@ -159,7 +162,8 @@ return "";
 """
 STATUS = f"""
 const all = document.querySelectorAll("{PANELS}");
-return all[%d].querySelector(".lab-status").textContent;
+return [...all[%d].querySelectorAll(".lab-status, .lm-verdict")]
+  .map(({{ textContent }}) => textContent).join(" ");
 """
 LABORATORIES = f'return document.querySelectorAll("{PANELS}").length;'
 
@@ -356,7 +360,7 @@ def status_of_run(engine, place: int) -> tuple[str, float]:
     while problem == "" and seconds < TRAINING:
         time.sleep(0.2)
         status, seconds = engine.run(STATUS % place), time.monotonic() - begun
-        if re.search(" done:|✗", status):
+        if ENDED.search(status) or "✗" in status:
             break
     return status, seconds
 
@@ -365,11 +369,11 @@ def outcome(status: str, seconds: float) -> tuple[str, list[str]]:
     """How a run went, by the status line at its end, and what is wrong with that."""
     paths = ("plain JavaScript", "WebAssembly")  # the first one's line names the other too
     path = next((path for path in paths if path in status), "no path")
-    share = re.search(r"loss [^,]+, [^%]+\d+%", status)
+    share = MEASURED.search(status)
     result = f"{path}, {seconds:.1f} s, {share[0] if share else 'no accuracy'}"
     if "✗" in status:
         return result, [f"the run failed: {status}"]
-    if " done:" not in status:
+    if not ENDED.search(status):
         return result, [f"the run did not end within {TRAINING} s: {status}"]
     found = [] if path == "WebAssembly" else [f"the run was not by WebAssembly: {status}"]
     return result, found + ([] if share else [f"the run measured no accuracy: {status}"])

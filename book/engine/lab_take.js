@@ -19,9 +19,12 @@ const ask = (worker, type, content) => new Promise((resolve, reject) => {
   worker.postMessage({ ...content, type, port: port2 }, [port2]);
 });
 
-/** The same of a fresh worker, which use(answer, engine) takes over where it returns something. */
-const askFresh = (w, type, content, use) => new Promise((resolve, reject) => {
-  labWorker.start(w, () => {}, (text) => reject(new Error(text))).then(async (engine) => {
+/**
+ * The same of a fresh worker with these scripts more, which use(answer, engine) takes over where it
+ * returns something.
+ */
+const askFresh = (w, more, type, content, use) => new Promise((resolve, reject) => {
+  labWorker.start(w, () => {}, (text) => reject(new Error(text)), more).then(async (engine) => {
     let used = "";
     try {
       used = use(await ask(engine.worker, type, { ...content, wasm: engine.wasm }), engine);
@@ -35,12 +38,14 @@ const askFresh = (w, type, content, use) => new Promise((resolve, reject) => {
  * The button for the foot of a widget, the part that it opens, and update().
  * @param {any} w
  * @param {{ task: string, models: () => any[], question: () => string,
- *   adopt: (found: any, engine: any, name: string) => string }} options models: those that are shown, each
+ *   adopt: (found: any, engine: any, name: string) => string, scripts?: () => Promise<string>,
+ *   note?: string }} options models: those that are shown, each
  *   with its name and either the worker that has it (engine) or its numbers (model), settings and step;
  *   question: the reader's input; adopt: shows a model out of a file, whose worker it takes over, and
- *   says what it is called now, or throws what does not fit
+ *   says what it is called now, or throws what does not fit; scripts: what a worker needs beside the
+ *   engine; note: what else is in a file
  */
-export function take(w, { task, models, question, adopt }) {
+export function take(w, { task, models, question, adopt, scripts = async () => "", note = "" }) {
   let [file, form] = [`model${ENDING}`, ""];
 
   const say = (text) => {
@@ -59,22 +64,22 @@ export function take(w, { task, models, question, adopt }) {
   }
 
   const give = ({ name, engine, model, step, settings: { seed, ...settings } }) =>
-    attempt("There is no file.", () => {
+    attempt("There is no file.", async () => {
       const save = ({ step: after, bytes }) => {
         file = `${task} ${name} step ${after}`.toLowerCase().replace(/[^a-z0-9_]+/g, "-") + ENDING;
         const href = URL.createObjectURL(new Blob([bytes]));
         h("a", { href, download: file }).click();
         setTimeout(() => URL.revokeObjectURL(href), LATE);
-        say(`${file}: the model after step ${after}.`);
+        say(`${file}: the model after step ${after}.${note}`);
       };
-      return model ? askFresh(w, "take", { task, settings, seed, model, step }, save)
+      return model ? askFresh(w, await scripts(), "take", { task, settings, seed, model, step }, save)
         : ask(engine.worker, "take").then(save);
     });
 
   const open = (chosen) => chosen && attempt(`${chosen.name} is not opened.`, async () => {
     say(`${chosen.name} is being opened…`);
     if (chosen.size > MOST) throw new Error("It is too large.");
-    await askFresh(w, "open", { task, bytes: await chosen.arrayBuffer() }, (found, engine) => {
+    await askFresh(w, await scripts(), "open", { task, bytes: await chosen.arrayBuffer() }, (found, engine) => {
       const text = adopt(found, engine, chosen.name.replace(ENDING, "").slice(0, LONGEST));
       say(text);
       return text;

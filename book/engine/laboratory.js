@@ -3,6 +3,7 @@ import * as demand from "../widgets/js/demand.js";
 import * as ui from "../widgets/js/ui.js";
 import * as labCompose from "./lab_compose.js";
 import * as labPanel from "./lab_panel.js";
+import * as labPick from "./lab_pick.js";
 import * as labResults from "./lab_results.js";
 import * as labRuns from "./lab_runs.js";
 import * as labTake from "./lab_take.js";
@@ -347,7 +348,7 @@ function build(w) {
   const curves = labResults.curves(about.measure, CHART, show);
   const list = labPanel.list({ words: wordsOf, measure: about.measure, on });
   const kept = h("p", { class: "bw-note bw-problem", role: "status" }); // what went wrong with that
-  const pick = labPanel.pick(show);
+  const pick = labPick.pick(show, ({ accuracy }) => labResults.percent(accuracy));
   const maps = labPanel.maps(() => {
     held = null;
     update();

@@ -1,20 +1,26 @@
-// The laboratory "Language": a language model of characters trains on a text, and then writes. The
-// worker draws the texts; what a row of logits gives at a temperature, the page computes itself.
+// The laboratory "Language": a language model of characters or byte pairs trains on a text, and then writes.
+// The worker draws the texts; what a row of logits gives at a temperature, the page computes itself.
 import * as chart from "../widgets/js/chart.js";
 import * as controls from "../widgets/js/controls.js";
 import * as demand from "../widgets/js/demand.js";
 import * as ui from "../widgets/js/ui.js";
 import * as labMaps from "./lab_maps.js";
+import * as labPick from "./lab_pick.js";
 import * as labResults from "./lab_results.js";
+import * as labRuns from "./lab_runs.js";
+import * as labTake from "./lab_take.js";
 import * as labWorker from "./lab_worker.js";
 import { probabilities } from "./sampling.js";
 
 const EVERY = 120; // milliseconds between two drawings, at least
 const HALF_MINUTE = 30_000;
+const TASK = "writing";
+const MOST_RUNS = 4; // of a visit, for comparison
 const [OWN, LONGEST, MOST] = ["own", 30, 120_000]; // characters of a prefix, and of a text
-const [BARS, CELLS] = [8, 20]; // likeliest characters; rows of a map that is a table
+const [BARS, CELLS] = [8, 20]; // likeliest pieces; rows of a map that is a table
 const SAMPLE = 6; // lines of a sample while it learns
 const RISEN = 1.02; // of its least: a held-out loss that has risen
+const OWN_LINES = 3; // of the run that is shown: two losses and the count
 const EARLY = 0.04; // of a run: what the curves need not show whole
 const STATES = { copied: "copied", kept: "kept back", new: "new" };
 const SAID = { copied: "it stands in the training text", kept: "it stands in the text, but in the "
@@ -22,8 +28,9 @@ const SAID = { copied: "it stands in the training text", kept: "it stands in the
 
 const { h } = ui;
 
-const pieceName = (piece) => ({ "\n": "end of line", " ": "space" })[piece] ?? piece;
+const pieceName = (piece) => ({ "\n": "end of line", " ": "space" })[piece] ?? piece.replace(" ", "␣");
 const oneLine = (text) => text.replace(/\n/g, " ⏎ ");
+const kindOf = (merges) => (merges ? `byte pairs, ${merges} merges` : "characters");
 const round = (loss) => loss.toFixed(2);
 
 /** The best of the n-grams: [n, its loss]. */
@@ -67,77 +74,113 @@ function build(w) {
   const texts = w.data("texts");
   w.state({ prefix: ui.text(LONGEST) });
 
-  let run = null; // what trains or has trained
+  let runs = []; // of this visit, at most MOST_RUNS
+  let [run, engine] = [null, null]; // what trains or has trained, and the worker
+  let [shown, at] = [null, null]; // the run that is looked at, and the place of a probe; null: the newest
+  let [answer, refused] = [null, ""]; // what that has written, or why it has not
   let [made, timer, drawn, cost, problem] = [0, null, 0, 0, ""];
-  let [picked, place] = [0, 0]; // which text, and which of the characters that were drawn
-  let [again, sent] = [0, null]; // how often it wrote; the wish that the worker has not answered yet
+  let [picked, place] = [0, 0]; // which text, and which of the pieces that were drawn
+  let again = 0; // how often it wrote
+  let [sent, looking, answered] = [null, false, ""]; // the wish on its way, whether to a recorded model
+  let forgot = false; // whether models had to go
 
   const wishNow = () => JSON.stringify({ prefix: w.get("prefix"), seed: again,
     temperature: w.get("temperature"), k: w.get("top_k"), p: w.get("top_p") });
   const how = () => ({ temperature: w.get("temperature"), k: w.get("top_k"), p: w.get("top_p") });
-  const tell = (type, content = {}) => run?.engine?.worker.postMessage({ type, ...content });
+  const tell = (type, content = {}) => engine?.worker.postMessage({ type, ...content });
   const isGoing = () => run?.state === "running" || run?.state === "loading";
+  const isNewest = () => shown === run && at === null; // the worker's own model
+  const lookedAt = () => shown?.probes[at ?? shown.probes.length - 1];
+  const settingsOf = ({ learned, settings: { merges, dropout } }) => ({ text: learned, merges, dropout });
 
   // --- training ----------------------------------------------------------------------------------
 
   function fail(one, message) {
     if (one !== run) return;
-    [one.state, one.problem] = ["failed", message];
+    [one.state, one.problem, sent, looking] = ["failed", message, null, false];
+    if (!one.probes.length) runs = runs.filter((other) => other !== one); // there is nothing to look at
+    if (!runs.includes(shown)) [shown, at] = [runs.at(-1) ?? null, null];
     w.say(message);
     later();
   }
 
   const heard = {
-    ready({ path, steps }) {
-      Object.assign(run, { path, steps });
-      if (run.state === "loading") run.state = "running";
+    ready(mine, { path, steps }) {
+      Object.assign(mine, { path, steps });
+      if (mine.state === "loading") mine.state = "running";
     },
-    progress({ step, ms }) {
-      Object.assign(run, { ms, step: step ?? run.step });
-      if (ms < run.allowed || run.state !== "running") return;
-      stopNow("Half a minute is over.");
+    progress(mine, { step, ms }) {
+      Object.assign(mine, { ms, step: step ?? mine.step });
+      if (ms >= mine.allowed && mine.state === "running") stopNow("Half a minute is over.");
     },
-    probe({ type, id, model, ...probe }) { run.probes.push(probe); },
-    answer({ type, id, text, step, ...found }) {
-      sent = null;
-      [run.answer, run.refused] = found.error ? [run.answer, found.error] : [found, ""];
+    probe(mine, { type, id, maps, own, text, ...probe }) {
+      if (mine.probes.at(-1)?.step === probe.step) mine.probes.pop();
+      mine.probes.push(probe);
+      if (labRuns.bound(runs)) forgot = true;
+    },
+    answer(mine, { type, id, text, step, ...found }) {
       if (step !== null && found.texts) {
-        run.samples.push({ step, texts: found.texts.slice(0, SAMPLE).map(({ said }) => said) });
+        mine.samples.push({ step, texts: found.texts.slice(0, SAMPLE).map(({ said }) => said) });
       }
-      if (text !== wishNow()) ask();
+      if (mine === run && !looking) sent = null;
+      if (mine === run && isNewest()) take(found, text, null);
     },
-    done() {
-      run.state = "done";
-      w.say(`Training is done. ${verdict(run.probes)}`);
+    looked(mine, { step, text, answer: found }) {
+      [sent, looking] = [null, false];
+      if (mine === shown && !isNewest() && lookedAt()?.step === step) take(found, text, step);
     },
-    failed({ message }) { fail(run, message); },
+    done(mine) {
+      mine.state = "done";
+      w.say(`Training is done. ${verdict(mine.probes)}`);
+    },
+    failed(mine, { message }) { fail(mine, message); },
   };
 
-  async function train() {
-    run?.engine?.close();
-    announce();
+  function hear(message) {
+    const mine = runs.find(({ id }) => id === message.id);
+    if (!mine || !Object.hasOwn(heard, message.type)) return;
+    heard[message.type](mine, message);
+    ask();
+    later();
+  }
+
+  /** What the model that is looked at has written. */
+  function take(found, text, step) {
+    answered = keyOf(text, step);
+    [answer, refused] = found.error ? [answer, found.error] : [found, ""];
+  }
+
+  /** A run of these settings; of too many the oldest goes. */
+  function add(settings, learned, name) {
     made += 1;
-    const { text, dropout, seed } = w.snapshot();
-    const one = { id: made, settings: { text, dropout, seed }, state: "loading", step: 0, steps: 1, ms: 0,
-      allowed: HALF_MINUTE, probes: [], samples: [], answer: null, refused: "", path: "", engine: null,
-      problem: "" };
-    [run, problem, picked, place, sent, heldLog] = [one, "", 0, 0, wishNow(), -1];
+    const number = 1 + Math.max(0, ...runs.map((other) => other.number));
+    const [one] = labRuns.makeEntry(number, [settings], { name }).runs;
+    Object.assign(one, { id: made, learned, samples: [], allowed: HALF_MINUTE });
+    runs = [...runs, one].slice(-MOST_RUNS);
+    [shown, at, refused, picked, place] = [one, null, "", 0, 0];
+    return one;
+  }
+
+  async function train() {
+    if (isGoing()) run.state = "stopped";
+    engine?.leave();
+    announce();
+    const { text, merges, dropout, seed } = w.snapshot();
+    const one = add({ text, merges, dropout, seed }, "", kindOf(merges));
+    one.state = "loading";
+    [run, engine, problem, sent, looking] = [one, null, "", wishNow(), false];
     w.say("Training begins.");
     update();
     try {
-      const learned = text === OWN ? own.value : await textOf(w, text);
-      const task = await taskOf(w);
-      const engine = await labWorker.start(w, (message) => {
-        if (one !== run || !Object.hasOwn(heard, message.type)) return;
-        heard[message.type](message);
-        later();
-      }, (message) => fail(one, message), task);
+      one.learned = text === OWN ? own.value : await textOf(w, text);
+      const script = await taskOf(w);
+      const found = await labWorker.start(w, hear, (message) => fail(one, message), script);
       if (one !== run) {
-        engine.close();
+        found.close();
         return;
       }
-      one.engine = engine;
-      tell("start", { id: one.id, task: "writing", settings: { text: learned, dropout }, seed,
+      engine = found;
+      tell("start", { id: one.id, task: TASK, settings: settingsOf(one), seed, models: true,
         wasm: engine.wasm, text: sent, paused: one.state !== "loading" });
     } catch (error) {
       fail(one, error.message);
@@ -153,7 +196,7 @@ function build(w) {
 
   function stopOrGo() {
     if (isGoing()) stopNow("");
-    else if (run?.state === "stopped" && run.engine) {
+    else if (run?.state === "stopped" && engine) {
       announce();
       run.allowed = run.ms + HALF_MINUTE;
       [run.state, problem] = ["running", ""];
@@ -162,11 +205,31 @@ function build(w) {
     }
   }
 
-  /** The model writes anew, as the controls now stand; one wish at a time. */
+  const keyOf = (text, step) => `${shown.id} ${step ?? "now"} ${text}`;
+
+  /** The model that is looked at writes as the controls now stand; one wish at a time. */
   function ask() {
-    if (!run?.engine || sent !== null) return;
-    sent = wishNow();
-    tell("write", { text: sent });
+    const probe = isNewest() ? null : lookedAt();
+    const [text, step] = [wishNow(), probe?.step ?? null];
+    if (!engine || !shown || sent !== null || answered === keyOf(text, step)) return;
+    if (!probe) {
+      if (!run.path) return; // it has not begun
+      tell("write", { text });
+    } else if (probe.model) {
+      looking = true;
+      tell("look", { id: shown.id, step, task: TASK, settings: settingsOf(shown),
+        seed: shown.settings.seed, wasm: engine.wasm, model: probe.model, text });
+    } else {
+      return;
+    }
+    sent = text;
+  }
+
+  function show(one, which) {
+    [shown, at] = [one, which === one.probes.length - 1 ? null : which];
+    refused = "";
+    ask();
+    update();
   }
 
   // --- the settings --------------------------------------------------------------------------------
@@ -183,57 +246,63 @@ function build(w) {
   const bar = h("div", { class: "lab-progress", "aria-hidden": "true" });
   const blank = { x: { label: "step", min: 0, max: 1 }, y: { label: "Loss", min: 0, max: 1 },
     description: "" };
-  const curve = chart.lines({ title: "Loss on the training text and on the held-out text", height: 240,
-    points: false, ...blank });
+  let others = []; // the runs on the same text whose curve stands beside that of the one that is shown
+  const curve = chart.lines({ title: "Loss on the training text and on the held-out text", height: 190,
+    points: false, ...blank, onPick(i, x) {
+      const one = others[i - OWN_LINES] ?? shown;
+      const far = ({ step }) => Math.abs(step - x);
+      show(one, one.probes.reduce((best, probe, k) => (far(probe) < far(one.probes[best]) ? k : best), 0));
+    } });
 
   // --- what it writes ------------------------------------------------------------------------------
 
-  const list = h("ul", { class: "lm-texts", "aria-label": "What the model writes" });
+  const written = h("ul", { class: "lm-texts", "aria-label": "What the model writes" });
   const explained = h("p", { class: "bw-note" });
-  const refused = h("p", { class: "bw-note bw-problem", role: "status" });
+  const refusal = h("p", { class: "bw-note bw-problem", role: "status" });
   const mover = controls.steady(h("input", { type: "range", class: "bw-slider", id: ui.freshId(), min: 0,
     max: 0, value: 0, input() { choose(picked, mover.valueAsNumber); } }));
   const moved = h("span", { class: "bw-value", "aria-hidden": "true" });
-  const next = chart.bars({ label: "Probabilities of the next character",
+  const moves = h("label", { class: "bw-label", for: mover.id });
+  const next = chart.bars({ label: "Probabilities of the next piece",
     format: (value) => `${(100 * value).toFixed(1)}%` });
   const view = h("select", { class: "bw-select", id: ui.freshId(), change: () => drawMap() });
-  const map = chart.heatMap({ caption: "Attention map", rowTitle: "each character read",
+  const map = chart.heatMap({ caption: "Attention map", rowTitle: "each piece read",
     columnTitle: "what it attends to", most: CELLS });
+  const pick = labPick.pick(show, ({ held }) => `held-out loss ${round(held)}`);
+  const list = h("ol", { class: "lm-runs", "aria-label": "Runs" });
   const log = h("ol", { class: "lm-log", tabindex: 0, "aria-label": "Samples while it learned" });
-  let shown = []; // the nodes of each text's characters
-  let [heldAnswer, heldLog] = [null, -1];
+  let parts = []; // the nodes of each text's pieces
+  let [heldAnswer, heldLog] = [null, ""];
 
-  function choose(which, character) {
-    [picked, place] = [which, character];
+  function choose(which, piece) {
+    [picked, place] = [which, piece];
     markPlace();
     drawBars();
     drawMap();
   }
 
-  const answered = () => run?.answer?.texts[picked] ?? null;
+  const chosen = () => answer?.texts[picked] ?? null;
+  const textAt = (ids) => ids.map((id) => answer.pieces[id]).join("");
 
-  /** The characters of a text as nodes that a pointer picks, with its copies marked. */
-  function characters({ said, copies, chances }, which, first) {
-    const letters = [...said].map((c) => (c === "\n" ? "⏎\n" : c));
-    const nodes = letters.map((c, i) => h("span", { text: c, class: [
-      i < first && "lm-given", copies.some(([from, to]) => i >= from && i < to) && "lm-copied"]
-      .filter(Boolean).join(" "),
-    click: i >= first && (() => choose(which, Math.min(i - first, chances.length - 1))) }));
-    return nodes;
-  }
+  /** The pieces of a text as nodes that a pointer picks, with its copies marked. */
+  const nodesOf = ({ row, copies, chances }, which) => row.map((id, i) =>
+    h("span", { text: answer.pieces[id].replace("\n", "⏎\n"), class: [i < answer.start && "lm-given",
+      copies.some(([from, to]) => i >= from && i < to) && "lm-copied"].filter(Boolean).join(" "),
+    click: i >= answer.start
+      && (() => choose(which, Math.min(i - answer.start, chances.length - 1))) }));
 
   function drawTexts() {
-    const { answer } = run;
     if (answer === heldAnswer) return;
     heldAnswer = answer;
     picked = Math.min(picked, answer.texts.length - 1);
-    place = Math.min(place, answered().chances.length - 1);
-    shown = answer.texts.map((one, i) => characters(one, i, answer.start));
+    place = Math.min(place, chosen().chances.length - 1);
+    parts = answer.texts.map(nodesOf);
     const isList = answer.texts[0].state !== "text";
-    list.replaceChildren(...answer.texts.map((one, i) => h("li", { class: `lm-${one.state}` },
+    written.classList.toggle("lm-cut", answer.pieces.some((piece) => [...piece].length > 1));
+    written.replaceChildren(...answer.texts.map((one, i) => h("li", { class: `lm-${one.state}` },
       isList ? h("button", { type: "button", class: "lm-line", title: SAID[one.state], click(event) {
         if (event.detail === 0 || event.target === event.currentTarget) choose(i, 0); // no letter
-      } }, shown[i], ui.hidden(`, ${STATES[one.state]}`)) : h("p", { class: "lm-prose" }, shown[i]),
+      } }, parts[i], ui.hidden(`, ${STATES[one.state]}`)) : h("p", { class: "lm-prose" }, parts[i]),
       isList && h("span", { class: "lm-state", "aria-hidden": "true", text: STATES[one.state] }))));
     const copied = answer.texts.filter(({ state }) => state === "copied").length;
     explained.textContent = isList
@@ -244,42 +313,42 @@ function build(w) {
   }
 
   function markPlace() {
-    const one = answered();
+    const one = chosen();
     if (!one) return;
-    const first = run.answer.start;
-    shown.forEach((nodes, i) => nodes.forEach((node, k) =>
+    const { start: first } = answer;
+    parts.forEach((nodes, i) => nodes.forEach((node, k) =>
       node.classList.toggle("lm-at", i === picked && k === first + place)));
-    [...list.querySelectorAll(".lm-line")].forEach((line, i) =>
+    [...written.querySelectorAll(".lm-line")].forEach((line, i) =>
       line.setAttribute("aria-pressed", String(i === picked)));
     mover.max = String(one.chances.length - 1);
     mover.value = String(place);
     const spoken = `${place + 1} of ${one.chances.length}`;
     moved.textContent = spoken;
-    mover.setAttribute("aria-valuetext", `${spoken}: ${pieceName([...one.said][first + place] ?? "\n")}`);
+    mover.setAttribute("aria-valuetext", `${spoken}: ${pieceName(answer.pieces[drawnAt(one)])}`);
     const span = one.chances.length - 1;
     mover.style.setProperty("--filled", String(span ? place / span : 0));
   }
 
   const after = h("p", { class: "bw-label lm-after" });
+  const drawnAt = ({ row }) => row[answer.start + place] ?? 0; // behind its last piece the line ended
 
   function drawBars() {
-    const one = answered();
+    const one = chosen();
     if (!one) return;
-    const { pieces, start: first } = run.answer;
-    const said = [...one.said];
+    const { pieces, start: first } = answer;
     const chances = probabilities(one.chances[place], how());
-    const came = said[first + place] ?? "\n";
+    const came = drawnAt(one);
     const all = chances.map((_, i) => i).sort((a, b) => chances[b] - chances[a]);
-    const rank = all.findIndex((i) => pieces[i] === came);
-    const order = rank < BARS ? all.slice(0, BARS) : [...all.slice(0, BARS - 1), all[rank]];
-    const before = said.slice(Math.max(0, first + place - 24), first + place).join("");
+    const rank = all.indexOf(came);
+    const order = rank < BARS ? all.slice(0, BARS) : [...all.slice(0, BARS - 1), came];
+    const before = textAt(one.row.slice(Math.max(0, first + place - 24), first + place));
     after.textContent = before ? `After “${oneLine(before)}”` : "At the start";
     next.update(order.map((i) => ({ name: pieceName(pieces[i]), value: chances[i],
-      note: pieces[i] === came ? "was drawn" : undefined, current: pieces[i] === came })));
+      note: i === came ? "was drawn" : undefined, current: i === came })));
   }
 
   function drawMap() {
-    const maps = run?.answer?.maps[picked];
+    const maps = answer?.maps[picked];
     if (!maps) return;
     if (!view.options.length) {
       view.append(...maps.flatMap(({ name, heads }, n) => [
@@ -292,18 +361,21 @@ function build(w) {
     const one = maps[layer];
     const rows = head < 0 ? labMaps.meanOf(one) : labMaps.headOf(one, head);
     const labels = one.rows.map((piece, i) => (i === 0 && piece === "\n" ? "⊢"
-      : piece === " " ? "␣" : piece === "\n" ? "⏎" : piece));
+      : piece === "\n" ? "⏎" : piece.replace(" ", "␣")));
+    const longest = Math.max(...labels.map((label) => [...label].length));
+    map.element.style.setProperty("--names", `${(longest + 1) / 2}rem`);
+    map.element.classList.toggle("lm-long", longest > 1);
     map.update(rows.map((row, i) => row.map((weight, j) => (j > i ? null : weight))),
       { rows: labels, columns: labels });
-    const cut = [...answered().said].length + 1 - labels.length;
-    const row = run.answer.start + place - cut;
+    const cut = chosen().row.length + 1 - labels.length;
+    const row = answer.start + place - cut;
     map.outline(row >= 0 && row < labels.length ? row : null);
   }
 
   function drawLog() {
-    const { samples } = run;
-    if (heldLog === samples.length) return;
-    heldLog = samples.length;
+    const { id, samples } = shown;
+    if (heldLog === `${id} ${samples.length}`) return;
+    heldLog = `${id} ${samples.length}`;
     const separator = samples[0]?.texts.length > 1 ? " · " : "";
     log.replaceChildren(...[...samples].reverse().map(({ step, texts: lines }) => h("li", {},
       h("span", { class: "lm-step", text: step ? `step ${step}` : "untrained" }),
@@ -320,42 +392,65 @@ function build(w) {
   }
 
   function drawCurve() {
-    const { probes, steps } = run;
+    const { probes } = shown;
     if (!probes.length) return;
+    others = runs.filter((one) => one !== shown && one.learned === shown.learned && one.probes.length);
     const [n, counted] = bestCount(probes[0]);
-    const shownOnes = probes.filter(({ step }) => step >= EARLY * steps);
-    const high = shownOnes.length
-      ? Math.max(counted, ...shownOnes.flatMap(({ taught, held }) => [taught, held]))
-      : Math.max(...probes.map(({ held }) => held));
-    const low = Math.min(counted, ...probes.flatMap(({ taught, held }) => [taught, held]));
-    const y = { label: "Loss", min: Math.floor(5 * low) / 5, max: Math.ceil(5 * high) / 5 + 0.05 };
-    const line = (key) => probes.map((probe) => [probe.step, Math.min(y.max, probe[key])]);
-    const last = probes.at(-1);
+    const steps = Math.max(...[shown, ...others].map((one) => one.steps));
+    const heights = [...probes.flatMap(({ step, taught, held }) => [[step, taught], [step, held]]),
+      ...others.flatMap((one) => one.probes.map(({ step, held }) => [step, held]))];
+    const late = heights.filter(([step]) => step >= EARLY * steps);
+    const high = Math.max(counted, ...(late.length ? late : heights).map(([, loss]) => loss));
+    const low = Math.min(counted, ...heights.map(([, loss]) => loss));
+    const y = { label: "Loss per character", min: Math.floor(5 * low) / 5,
+      max: Math.ceil(5 * high) / 5 + 0.05 };
+    const line = (one, key) => one.probes.map((probe) => [probe.step, Math.min(y.max, probe[key])]);
+    const probe = lookedAt();
+    const name = (one) => labRuns.titleOf({ ...one.entry, label: "" }).toLowerCase();
     curve.update([
-      { name: "training", points: line("taught"), end: null },
-      { name: "held out", points: line("held"), end: null },
+      { name: "training", points: line(shown, "taught"), end: null },
+      { name: "held out", points: line(shown, "held"), end: null },
       { name: `best count (${n}-gram)`, points: [[0, counted], [steps, counted]], end: null },
-    ], { x: { label: "step", min: 0, max: steps }, y,
-      description: `After step ${last.step}: training loss ${round(last.taught)}, held-out loss ${
-        round(last.held)}, best count ${round(counted)}.` });
+      ...others.map((one) => ({ name: `${name(one)}, held out`, points: line(one, "held"), end: null })),
+    ], { x: { label: "step", min: 0, max: steps }, y, at: at === null ? null : probe.step,
+      description: `After step ${probe.step}: training loss ${round(probe.taught)}, held-out loss ${
+        round(probe.held)}, best count ${round(counted)}.` });
   }
 
   function statusLine() {
     if (!run) return "Nothing is trained yet. Press Train.";
     if (run.state === "failed") return `✗ ${run.problem}`;
-    const last = run.probes.at(-1);
-    const { text, dropout, seed } = w.snapshot();
-    const { settings } = run;
-    const same = settings.text === text && settings.dropout === dropout && settings.seed === seed;
-    const unit = last?.sizes.listed ? "lines" : "characters";
+    const sizes = run.probes.at(-1)?.sizes;
+    const unit = sizes?.listed ? "lines" : "characters";
     const where = { wasm: "WebAssembly", plain: "plain JavaScript, as this browser has no "
       + "WebAssembly for it or refuses it: slower, with the same result" }[run.path];
     return [problem,
       `${{ done: "Done: s", stopped: "Stopped: s" }[run.state] ?? "S"}tep ${run.step} of ${run.steps}.`,
-      last && `${last.sizes.taught} ${unit} to learn from, ${last.sizes.held} kept back.`,
+      sizes && `${sizes.taught} ${unit} to learn from, ${sizes.held} kept back.`,
+      run.settings.merges > 0 && sizes && `${sizes.kinds} pieces; one is ${
+        sizes.long.toFixed(1)} characters long on average.`,
       run.ms > 0 && `${(run.ms / 1000).toFixed(1)} s${where ? `, ${where}` : ""}.`,
-      !same && "The settings have changed since; Train begins anew."].filter(Boolean).join(" ");
+      Object.entries(run.settings).some(([name, value]) => w.get(name) !== value)
+        && "The settings have changed since; Train begins anew."].filter(Boolean).join(" ");
   }
+
+  /** The runs of this visit below each other, where there are several. */
+  function drawRuns() {
+    list.hidden = runs.length < 2;
+    list.replaceChildren(...runs.map((one) => {
+      const { settings: { text, dropout, seed }, probes } = one;
+      const least = probes.reduce((a, b) => (b.held < a.held ? b : a), probes[0]);
+      const label = texts.find(([name]) => name === text)?.[1] ?? "another text";
+      return h("li", { class: one === shown && "lm-shown" }, h("strong", { text: labRuns.nameOf(one) }),
+        h("span", { text: `${label}, dropout ${dropout || "none"}, seed ${seed}` }),
+        h("span", { text: least ? `held-out loss ${round(probes.at(-1).held)}; least ${
+          round(least.held)}, after step ${least.step}` : "" }));
+    }));
+  }
+
+  /** Why a model does not write, if it cannot. */
+  const gone = () => (!isNewest() && lookedAt() && !lookedAt().model && forgot
+    ? "All models together took more than 64 MB, so this one is not kept. Choose another step." : "");
 
   const judged = h("p", { class: "lm-verdict" });
 
@@ -365,25 +460,60 @@ function build(w) {
     timer = null;
     const { text } = w.snapshot();
     paste.hidden = text !== OWN;
-    about.textContent = [texts.find(([name]) => name === text)?.[2], "Nothing leaves this page: the text is "
-      + "read, and the model is trained, in your browser."].filter(Boolean).join(". ");
-    about.textContent = about.textContent.charAt(0).toUpperCase() + about.textContent.slice(1);
+    const source = texts.find(([name]) => name === text)?.[2];
+    about.textContent = `${source ? `${source.charAt(0).toUpperCase()}${source.slice(1)}. ` : ""}Nothing `
+      + "leaves this page: the text is read, and the model is trained, in your browser.";
     stop.textContent = run?.state === "stopped" ? "Go on" : "Stop";
-    stop.setAttribute("aria-disabled", String(!run || !(isGoing() || (run.state === "stopped" && run.engine))));
+    stop.setAttribute("aria-disabled", String(!isGoing() && !(run?.state === "stopped" && engine)));
     status.textContent = statusLine();
     status.classList.toggle("lab-failed", run?.state === "failed");
     bar.style.setProperty("--share", String(run ? run.step / run.steps : 0));
-    results.hidden &&= !run?.answer; // between two runs the old texts stay
-    judged.textContent = run?.probes.length > 1 ? verdict(run.probes) : "";
-    refused.textContent = run?.refused ? `✗ ${run.refused}` : "";
-    refused.hidden = !run?.refused;
-    if (run) {
+    stage.hidden &&= !shown?.probes.length;
+    results.hidden = !answer; // between two runs the old texts stay
+    mapping.hidden = !answer;
+    judged.textContent = shown?.probes.length > 1 ? verdict(shown.probes) : "";
+    moves.textContent = shown?.settings.merges ? "Piece that was drawn" : "Character that was drawn";
+    refusal.textContent = refused || gone() ? `✗ ${refused || gone()}` : "";
+    refusal.hidden = !refusal.textContent;
+    if (shown) {
       drawCurve();
       drawLog();
+      drawRuns();
+      pick.update(runs, shown, at ?? shown.probes.length - 1);
     }
-    if (run?.answer) labResults.inFrames([drawTexts, drawBars, drawMap]);
+    if (answer) labResults.inFrames([drawTexts, drawBars, drawMap]);
+    takeAway.update();
     [drawn, cost] = [performance.now(), performance.now() - begun];
   }
+
+  // --- a model as a file ---------------------------------------------------------------------------
+
+  /** A model out of a file is one more run, which does not train; it can be asked as any other. */
+  function adopt({ settings, model, probe, ...about }, opened, name) {
+    const { text, merges, dropout, seed } = settings;
+    const offered = { merges, dropout, seed };
+    if (!Object.entries(offered).every(([key, value]) => w.keys[key](value) !== undefined)) {
+      throw new Error("This laboratory does not offer its settings.");
+    }
+    const known = texts.find(([one]) => window.bookTexts?.[one] === text)?.[0];
+    const one = add({ text: known ?? "", ...offered }, text, name);
+    Object.assign(one, about, { state: "opened", step: probe.step, probes: [{ ...probe, model }] });
+    if (engine) opened.close();
+    else {
+      engine = opened;
+      engine.worker.onmessage = ({ data }) => hear(data);
+    }
+    ask();
+    update();
+    return `${labRuns.nameOf(one)}: the model of the file, after step ${one.step}.`;
+  }
+
+  const takeAway = labTake.take(w, { task: TASK, adopt, question: () => w.get("prefix"),
+    scripts: () => taskOf(w), note: " The file holds the text that it was trained on, too.", models() {
+      const probe = lookedAt();
+      return probe?.model ? [{ name: labRuns.nameOf(shown).replace("R", "r"), step: probe.step,
+        model: probe.model, settings: { ...settingsOf(shown), seed: shown.settings.seed } }] : [];
+    } });
 
   // --- the frame -----------------------------------------------------------------------------------
 
@@ -395,6 +525,10 @@ function build(w) {
   line.setAttribute("maxlength", String(LONGEST));
   line.setAttribute("autocapitalize", "off");
   const decimals = (value) => Number(value).toFixed(2);
+  const mapping = h("div", { class: "lm-side lm-mapping" }, h("div", { class: "lm-map-head" },
+    h("label", { class: "bw-label", for: view.id, text: "Attention" }), view), map.element);
+  const stage = h("div", { class: "lm-stage", hidden: true },
+    h("div", { class: "lm-side" }, curve.element, judged), mapping, pick.element);
   const results = h("div", { class: "lm-results", hidden: true },
     h("div", { class: "lm-turn" }, prefix,
       controls.slider(w, "temperature", { label: "Temperature", step: 0.05, format: decimals }).element,
@@ -405,32 +539,28 @@ function build(w) {
         again += 1;
         ask();
       })),
-    refused,
+    refusal,
     h("div", { class: "lm-written" },
-      h("div", { class: "lm-side" }, list, explained),
+      h("div", { class: "lm-side" }, written, explained),
       h("div", { class: "lm-side" },
-        h("div", { class: "bw-field" }, h("div", { class: "bw-field-head" },
-          h("label", { class: "bw-label", for: mover.id, text: "Character that was drawn" }), moved), mover),
-        after, next.element),
-      h("div", { class: "lm-side" }, h("div", { class: "lm-map-head" },
-        h("label", { class: "bw-label", for: view.id, text: "Attention" }), view), map.element),
-      h("div", { class: "lm-side" },
-        h("p", { class: "bw-label", text: "Samples while it learned" }), log)));
+        h("div", { class: "bw-field" }, h("div", { class: "bw-field-head" }, moves, moved), mover),
+        after, next.element)),
+    list,
+    h("div", { class: "lm-side" }, h("p", { class: "bw-label", text: "Samples while it learned" }), log));
   w.add(
-    h("div", { class: "lm-top" },
-      h("div", { class: "lab-run" },
-        controls.select(w, "text", { label: "Text", options: [...texts.map(([name, label]) => [name, label]),
-          [OWN, "your own text"]] }).element,
-        paste, about,
-        h("div", { class: "lm-settings" },
-          controls.choice(w, "dropout", { label: "Dropout", options: w.domain("dropout").map((rate) =>
-            [rate, rate ? String(rate) : "none"]) }).element,
-          labResults.seed(w)),
-        h("div", { class: "bw-buttons" }, start, stop),
-        bar, status, judged),
-      curve.element),
-    results);
-  w.foot();
+    h("div", { class: "lm-settings" },
+      controls.select(w, "text", { label: "Text", options: [...texts.map(([name, label]) => [name, label]),
+        [OWN, "your own text"]] }).element,
+      controls.select(w, "merges", { label: "Pieces", options: w.domain("merges").map((merges) =>
+        [merges, kindOf(merges)]) }).element,
+      controls.choice(w, "dropout", { label: "Dropout", options: w.domain("dropout").map((rate) =>
+        [rate, rate ? String(rate) : "none"]) }).element,
+      labResults.seed(w)),
+    paste, about,
+    h("div", { class: "lab-run" }, h("div", { class: "bw-buttons" }, start, stop), bar, status),
+    stage, results);
+  w.foot([takeAway.toggle]);
+  w.add(takeAway.part);
   curve.update([], blank);
   w.draw(() => {
     update();
@@ -438,10 +568,11 @@ function build(w) {
   });
 
   function forget() {
-    run?.engine?.close();
+    engine?.close();
     clearTimeout(timer);
-    [run, timer, problem, heldAnswer, heldLog, sent] = [null, null, "", null, -1, null];
-    results.hidden = true;
+    [runs, run, engine, shown, at, answer, refused] = [[], null, null, null, null, null, ""];
+    [timer, problem, heldAnswer, heldLog, sent, looking, answered] = [null, "", null, "", null, false, ""];
+    [forgot, stage.hidden] = [false, true];
     curve.update([], blank);
   }
   const announce = labWorker.joinPage(w, { seen: later, forget, others() {

@@ -1,4 +1,4 @@
-"""The laboratory of chapter 14: a language model of characters, on a text that the reader chooses.
+"""The laboratory of chapter 14: a language model of characters or byte pairs, on a reader's text.
 
 The task and the settings of its training are in the engine (`engine/writing.js`); the texts are in
 `engine/texts`, and a page loads one when its reader presses Train.
@@ -18,20 +18,21 @@ from widgets.base import static_paragraph, static_table
 OWN = "own"
 LONGEST = 30  # characters of a prefix
 DROPOUTS = (0.0, 0.1, 0.3)
+MERGES = (0, 50, 100, 200, 400)  # of byte pairs; 0: characters
 TOP_K = (0, 1, 2, 3, 5, 10, 20)  # 0: all
 TITLE = "Train a language model on your own text"
 LEAD = (
-    "A decoder-only Transformer with two layers learns to predict the next character of a text. "
+    "A decoder-only Transformer with two layers learns to predict how a text goes on. "
     "A tenth of the text is kept back to test it. Then it continues what you type."
 )
 
 
 class Language(TrainsInPage):
-    """Train a language model of characters in the page, and let it write.
+    """Train a language model of characters or byte pairs in the page, and let it write.
 
-    Args: text, a name of `TEXTS` or "own" for the reader's; dropout, a rate of `DROPOUTS`;
-        prefix, what it continues; temperature; top_k, of `TOP_K`; top_p; seed, a whole
-        number from 0 to 9999.
+    Args: text, a name of `TEXTS` or "own" for the reader's; merges, how many byte pairs it learns
+        from the text, of `MERGES`, 0 for characters; dropout, a rate of `DROPOUTS`; prefix, what it
+        continues; temperature; top_k, of `TOP_K`; top_p; seed, a whole number from 0 to 9999.
     Errors: ValueError for a value that the panel does not offer.
     """
 
@@ -41,6 +42,7 @@ class Language(TrainsInPage):
     title = domain.Fixed(TITLE)
     texts = domain.Fixed()
     text = Enum((*TEXTS, OWN), "names")
+    merges = Enum(MERGES, 0)
     dropout = Enum(DROPOUTS, 0.1)
     prefix = Unicode("", help=f"a text of at most {LONGEST} characters")
     temperature = Float(1.0, min=0.1, max=2.0)
@@ -70,7 +72,8 @@ class Language(TrainsInPage):
         super()._answer(widget, content, buffers)
 
     def summary(self) -> str:
-        return f"Language: {self.text}, dropout {self.dropout:g}, seed {self.seed}"
+        pieces = _pieces(self.merges)
+        return f"Language: {self.text}, {pieces}, dropout {self.dropout:g}, seed {self.seed}"
 
     def static_html(self) -> str:
         """What a reader can set, with the start and the options."""
@@ -78,6 +81,7 @@ class Language(TrainsInPage):
         rates = ", ".join(f"{rate:g}" for rate in DROPOUTS)
         rows = [
             ("Text", labels[self.text], ", ".join(labels.values())),
+            ("Pieces", _pieces(self.merges), ", ".join(map(_pieces, MERGES))),
             ("Dropout", f"{self.dropout:g}", rates),
             ("Temperature", f"{self.temperature:g}", "0.1 to 2"),
             ("Top-k", str(self.top_k or "all"), ", ".join(str(k or "all") for k in TOP_K)),
@@ -86,3 +90,7 @@ class Language(TrainsInPage):
         ]
         caption = "What the page trains, and what a reader can set"
         return static_paragraph(LEAD) + static_table(caption, ("", "start", "options"), rows)
+
+
+def _pieces(merges: int) -> str:
+    return f"byte pairs, {merges} merges" if merges else "characters"

@@ -10,6 +10,7 @@ torch's names, and as metadata a card, which says what the model is made of and 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from lib.layers import in_mode
 METADATA = "laboratory"
 VERSION = 1  # raised when a file of the old kind can no longer be read
 END = "<eos>"  # as a laboratory's vocabulary has it
+WRITING = "writing"  # the task of the language model, whose text is among its settings
+LINE_END = 0  # its token behind a line, and before the first one
 BEYOND = 4  # tokens that a copy may be longer than its list, BOS among them
 
 
@@ -118,15 +121,21 @@ def save_model(path: str | Path, model: nn.Module, card: Card, *, step: int | No
 def answer(model: nn.Module, card: Card, text: str) -> list[str]:
     """What a loaded model makes of a text, as the laboratory's panel shows it.
 
-    A model that writes has the words that it writes by itself, the likeliest each time. Any other
-    has the likeliest answer at each position: for a language model, the next token.
+    A model that writes has the words that it writes by itself, the likeliest each time. So has the
+    language model of chapter 14: the pieces with which it continues the text, to the end of the
+    line or of its window, as the panel writes with top-k 1. Any other model has the likeliest
+    answer at each position: for a language model, the next token.
 
-    Args: text, words or signs of the model's vocabulary, with or without blanks between signs.
+    Args: text, words or signs of the model's vocabulary, with or without blanks between signs; for
+        the model of chapter 14 any text of its characters, which may be empty.
     Errors: ValueError for what the model does not know.
     """
     known = card.tokens[0]
-    ids = [known.index(piece) for piece in _pieces(text, known)]
+    pieces = _byte_pairs(text, known) if card.task == WRITING else _pieces(text, known)
+    ids = [known.index(piece) for piece in pieces]
     with torch.no_grad(), in_mode(model, training=False):
+        if card.task == WRITING:
+            return _continued(model, card, ids)
         if card.design["kind"] in TWO_SIDED:
             return _written(model, card, [*ids, known.index(END)])
         # Where each word is alone, as one setting of the first laboratory has it, a row is a word.
@@ -149,6 +158,33 @@ def _pieces(text: str, known: Sequence[str]) -> list[str]:
     if not pieces:
         raise ValueError("expected at least one word or sign, got none")
     return pieces
+
+
+def _byte_pairs(text: str, known: Sequence[str]) -> list[str]:
+    """A text in pieces: of all neighbours those are merged that make the earliest piece, again and
+    again. So the vocabulary alone says how a text is split."""
+    numbers = {piece: i for i, piece in enumerate(known)}
+    pieces = list(text)
+    if strange := [sign for sign in pieces if sign not in numbers]:
+        raise ValueError(f"expected characters of its text, got {strange[0]!r} in {text!r}")
+    while len(pieces) > 1:
+        made = [numbers.get(a + b, len(known)) for a, b in pairwise(pieces)]
+        place = made.index(min(made))
+        if made[place] == len(known):
+            break
+        pieces[place : place + 2] = [known[made[place]]]
+    return pieces
+
+
+def _continued(model: nn.Module, card: Card, ids: Sequence[int]) -> list[str]:
+    """The likeliest token again and again, to the end of the line or of the window."""
+    row = [LINE_END, *ids]
+    found: list[int] = []
+    while len(row) < card.design["max_length"] and LINE_END not in found:
+        inputs = inputs_of(card.design, {"tokens": row, "rows": 1})
+        found.append(int(model(*inputs)[0, -1].argmax()))
+        row.append(found[-1])
+    return [card.tokens[0][i] for i in found if i != LINE_END]
 
 
 def _written(model: nn.Module, card: Card, source: list[int]) -> list[str]:

@@ -1,5 +1,6 @@
-// writing: a language model of characters, on a text that the reader chooses or pastes.
+// writing: a language model of characters or byte pairs, on a text that the reader chooses or pastes.
 import { isHeldOut, numbered, pack, range, tokensOf } from "./batches.js";
+import { learned } from "./byte_pairs.js";
 import { countedLosses } from "./counts.js";
 import { makeRandom } from "./random.js";
 import { drawn, probabilities } from "./sampling.js";
@@ -13,6 +14,7 @@ const [ROWS, WINDOWS] = [32, 8]; // of a batch: lines, or windows of running tex
 const [PROBED, TOGETHER] = [300, 64]; // taught rows whose loss is shown; rows that are read at once
 const [LISTED, LONG] = [8, 180]; // lines, or characters, that the model writes
 const COPIED = 20; // characters in a row that stand in the text: a copy
+const MERGES = 1000; // at most
 const SHOWN = 32; // positions of a map
 
 const SIZES = { kind: "one_stack", causal: true, norm: "pre", positions: "learned",
@@ -29,9 +31,9 @@ function cleaned(text) {
   for (const c of plain) counts.set(c, (counts.get(c) ?? 0) + 1);
   const known = [...counts.keys()].filter((c) => c !== END)
     .sort((a, b) => counts.get(b) - counts.get(a) || (a < b ? -1 : 1)).slice(0, KINDS - 1);
-  const pieces = [END, ...known.sort()];
-  const kept = new Set(pieces);
-  return { plain: [...plain].filter((c) => kept.has(c)).slice(0, MOST).join(""), pieces };
+  const characters = [END, ...known.sort()];
+  const kept = new Set(characters);
+  return { plain: [...plain].filter((c) => kept.has(c)).slice(0, MOST), characters };
 }
 
 /** The lines of a text that is a list: many lines, nearly all of them short. Else null. */
@@ -46,32 +48,35 @@ function need(fits, what) {
   if (!fits) throw new Error(what);
 }
 
-/** text: to learn from; dropout: a rate, 0 for none. */
-function writing({ text, dropout }) {
-  const { plain, pieces } = cleaned(text);
+/** text: to learn from; merges: of byte pairs, 0 for characters; dropout: a rate, 0 for none. */
+function writing({ text, merges, dropout }) {
+  const { plain, characters } = cleaned(text);
   need(plain.length >= LEAST, `The text has ${plain.length} characters that count; a model needs at `
     + `least ${LEAST}.`);
-  const vocabulary = numbered(pieces);
-  const numbers = (of) => Int32Array.from([...of], (c) => vocabulary.get(c));
+  const lines = listed(plain.join(""));
+  // The texts to learn from, and those that are kept back: each line is one, or a stretch.
+  const cut = Math.floor(0.9 * plain.length);
+  const [shown, hidden] = lines
+    ? [false, true].map((held) => lines.filter((line) => isHeldOut(line, 10) === held))
+    : [plain.slice(0, cut), plain.slice(cut)].map((stretch) => [stretch.join("")]);
+  const { pieces, encode } = learned(shown, characters, merges);
+  const sizes = pieces.map((piece) => [...piece].length);
   const textOf = (ids) => ids.map((id) => pieces[id]).join("");
-  const lines = listed(plain);
 
-  // Rows of tokens, the first of which is read alone: for training, and those that are kept back.
-  const split = lines ? [false, true].map((held) => lines.filter((line) =>
-    isHeldOut(line, 10) === held)) : [];
-  const ids = numbers(lines ? "" : plain);
-  const cut = Math.floor(0.9 * ids.length);
-  const windows = (of) => range(Math.ceil((of.length - 1) / WINDOW), (k) =>
-    Array.from(of.subarray(k * WINDOW, (k + 1) * WINDOW + 1)));
-  const [taught, held] = lines
-    ? split.map((some) => some.map((line) => [0, ...numbers(line), 0]))
-    : [ids.subarray(0, cut), ids.subarray(cut)].map(windows);
+  // Rows of tokens, the first of which is read alone.
+  const rowsOf = (texts, of) => texts.map((one) => (lines ? [0, ...of(one), 0] : of(one)));
+  const windows = ([ids]) => range(Math.ceil((ids.length - 1) / WINDOW), (k) =>
+    ids.slice(k * WINDOW, (k + 1) * WINDOW + 1));
+  const encoded = [shown, hidden].map((texts) => rowsOf(texts, encode));
+  const [taught, held] = lines ? encoded : encoded.map(windows);
+  const [[ids]] = encoded; // of running text: all
   need(held.length > 1, "The text is too short to keep a tenth of it back.");
-  const counted = countedLosses(lines ? taught : [ids.subarray(0, cut)],
-    lines ? held : [ids.subarray(cut)], pieces.length);
-  const known = new Set(split[0]);
-  const kept = new Set(split[1]);
-  const begun = lines ? "" : plain.slice(0, cut);
+  const known = new Set(shown);
+  const kept = new Set(hidden);
+  const vocabulary = numbered(characters);
+  let counted = null; // the losses of n-grams, of characters for each kind of pieces
+  const counts = () => counted ??= countedLosses(...[shown, hidden].map((texts) =>
+    rowsOf(texts, (one) => [...one].map((c) => vocabulary.get(c)))), characters.length);
   // The same rows at each probe: spread over the text, as many as the model can read in a moment.
   const probed = (rows, most) => {
     const every = Math.max(1, rows.length / most);
@@ -80,22 +85,25 @@ function writing({ text, dropout }) {
   };
   const [seen, unseen] = [probed(taught, lines ? PROBED : 40), probed(held, lines ? 1e6 : 100)];
 
+  const tokens = encoded[0].flatMap((row) => row.slice(1));
+  const long = tokens.reduce((sum, id) => sum + sizes[id], 0) / tokens.length; // characters of a piece
+
   const batchOf = (rows) => {
-    const inputs = rows.map((row) => Array.from(row).slice(0, -1));
-    return { tokens: pack(inputs, 0), targets: pack(rows.map((row) => Array.from(row).slice(1)), -1),
+    const inputs = rows.map((row) => row.slice(0, -1));
+    return { tokens: pack(inputs, 0), targets: pack(rows.map((row) => row.slice(1)), -1),
       rows: rows.length, time: Math.max(...inputs.map((row) => row.length)) };
   };
 
   function batch(random) {
     const rows = lines ? range(ROWS, () => taught[random.integer(taught.length)])
       : range(WINDOWS, () => {
-        const at = random.integer(Math.max(1, cut - WINDOW));
-        return ids.subarray(at, Math.min(cut, at + WINDOW + 1));
+        const at = random.integer(Math.max(1, ids.length - WINDOW));
+        return ids.slice(at, at + WINDOW + 1);
       });
     return { ...batchOf(rows), noise: random.integer(2 ** 32) };
   }
 
-  /** The mean of -ln p over all tokens of these rows. */
+  /** The sum of -ln p over all tokens of these rows, for each of their characters. */
   function loss(read, rows) {
     let [sum, count] = [0, 0];
     for (let at = 0; at < rows.length; at += TOGETHER) {
@@ -106,15 +114,15 @@ function writing({ text, dropout }) {
         const row = logits.subarray(i * pieces.length, (i + 1) * pieces.length);
         const top = row.reduce((a, b) => Math.max(a, b));
         sum += Math.log(row.reduce((all, logit) => all + Math.exp(logit - top), 0)) + top - row[target];
-        count += 1;
+        count += sizes[target];
       });
     }
     return sum / count;
   }
 
-  const probe = (read) => ({ taught: loss(read, seen), held: loss(read, unseen), counted,
-    sizes: { listed: Boolean(lines), taught: lines ? taught.length : cut,
-      held: lines ? held.length : ids.length - cut, kinds: pieces.length } });
+  const probe = (read) => ({ taught: loss(read, seen), held: loss(read, unseen), counted: counts(),
+    sizes: { listed: Boolean(lines), taught: lines ? taught.length : cut, kinds: pieces.length,
+      held: lines ? held.length : plain.length - cut, long } });
 
   const unasked = { tokens: new Int32Array(0), targets: new Int32Array(0) };
   const reading = (rows) => ({ ...unasked, tokens: pack(rows, 0), rows: rows.length, time: rows[0].length });
@@ -122,23 +130,26 @@ function writing({ text, dropout }) {
   /** The reader's wish: { prefix, temperature, k, p, seed }, as text; or { error }. */
   function wishOf(asked) {
     const wish = { prefix: "", temperature: 1, k: 0, p: 1, seed: 0, ...JSON.parse(asked) };
-    const { ids: prefix, error } = tokensOf([...wish.prefix], vocabulary,
+    const { ids: typed, error } = tokensOf([...wish.prefix], vocabulary,
       "the characters of its text");
     if (error) return { error };
-    if (lines && prefix.length > LINE) {
-      return { error: `It continues at most ${LINE} letters here; these are ${prefix.length}.` };
+    if (lines && typed.length > LINE) {
+      return { error: `It continues at most ${LINE} letters here; these are ${typed.length}.` };
     }
-    return { ...wish, prefix };
+    return { ...wish, prefix: encode(wish.prefix) };
   }
 
   /** Where what was written, from `start` on, stands in the text over many characters: [[from, to]]. */
-  function copies(said, start) {
+  function copies(row, start) {
     const found = [];
-    for (let from = Math.max(0, start - COPIED); from + COPIED <= said.length;) {
+    const isIn = (from, to) => shown[0].includes(textOf(row.slice(from, to)));
+    const size = (from, to) => row.slice(from, to).reduce((sum, id) => sum + sizes[id], 0);
+    for (let from = Math.max(0, start - COPIED); from < row.length;) {
       let to = from;
-      while (to < said.length && begun.includes(said.slice(from, to + 1))) to += 1;
-      if (to - from >= COPIED) found.push([from, to]);
-      from = to - from >= COPIED ? to : from + 1;
+      while (to < row.length && isIn(from, to + 1)) to += 1;
+      const isCopy = size(from, to) >= COPIED;
+      if (isCopy) found.push([from, to]);
+      from = isCopy ? to : from + 1;
     }
     return found;
   }
@@ -149,8 +160,8 @@ function writing({ text, dropout }) {
     const rows = range(lines ? LISTED : 1, () => [0, ...prefix]);
     const chances = rows.map(() => []);
     const over = rows.map(() => false);
-    const most = lines ? WINDOW : 1 + prefix.length + LONG;
-    while (rows[0].length < most && !over.every(Boolean)) {
+    let left = lines ? Infinity : LONG;
+    while (left > 0 && rows[0].length < (lines ? WINDOW : Infinity) && !over.every(Boolean)) {
       const context = rows.map((row) => row.slice(-WINDOW));
       const { logits } = read(reading(context));
       rows.forEach((row, n) => {
@@ -160,6 +171,7 @@ function writing({ text, dropout }) {
         if (!over[n]) chances[n].push(own);
         over[n] ||= Boolean(lines) && next === 0;
         row.push(next);
+        left -= sizes[next];
       });
     }
     return rows.map((row, n) => ({ row: row.slice(1), chances: chances[n] }));
@@ -169,28 +181,29 @@ function writing({ text, dropout }) {
     const wish = wishOf(asked);
     if (wish.error) return wish;
     const start = wish.prefix.length;
-    const texts = written(read, wish).map(({ row, chances }) => {
-      const ends = row.indexOf(0, start);
-      const said = textOf(lines && ends >= 0 ? row.slice(0, ends) : row);
+    const texts = written(read, wish).map(({ row: whole, chances }) => {
+      const ends = lines ? whole.indexOf(0, start) : -1;
+      const row = ends >= 0 ? whole.slice(0, ends) : whole;
+      const said = textOf(row);
       const state = !lines ? "text" : known.has(said) ? "copied" : kept.has(said) ? "kept" : "new";
-      return { said, state, copies: lines ? [] : copies(said, start), chances };
+      return { said, row, state, copies: lines ? [] : copies(row, start), chances };
     });
     return { start, texts, pieces, wish: asked };
   }
 
   /** The maps behind each text of an answer: of what was read before its last token. */
   function behind(read, { texts }) {
-    return texts.map(({ said }) => {
-      const row = [0, ...numbers(said)].slice(-SHOWN);
-      const labels = row.map((id) => pieces[id]);
-      return read(reading([row]), { maps: true }).maps.map((map, n) => ({ ...map,
+    return texts.map(({ row }) => {
+      const last = [0, ...row].slice(-SHOWN);
+      const labels = last.map((id) => pieces[id]);
+      return read(reading([last]), { maps: true }).maps.map((map, n) => ({ ...map,
         name: `layer ${n + 1}`, rows: labels, columns: labels }));
     });
   }
 
   const steps = STEPS[plain.length < SMALL ? "small" : lines ? "lines" : "windows"];
   const design = { ...SIZES, source_vocab: pieces.length, ...(dropout && { dropout }) };
-  return { design, options: { ...OPTIONS, steps }, batch, probe, maps: () => [],
+  return { design, options: { ...OPTIONS, steps }, tokens: [pieces], batch, probe, maps: () => [],
     ask(read, asked) {
       const found = ask(read, asked);
       return found.error ? found : { ...found, maps: behind(read, found) };
@@ -199,4 +212,6 @@ function writing({ text, dropout }) {
 
 tasks.add("writing", { make: writing, rules: {
   text: { fits: (value) => typeof value === "string", says: "a text" },
+  merges: { fits: (value) => Number.isInteger(value) && value >= 0 && value <= MERGES,
+    says: `a whole number from 0 to ${MERGES}` },
   dropout: { fits: (rate) => rate >= 0 && rate < 1, says: "a rate from 0 to below 1" } } });

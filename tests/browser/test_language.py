@@ -2,12 +2,16 @@
 
 import gzip
 import re
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from engine.language import Language
+from engine.take import answer, load_model, save_model
+from lib.transformer import OneStack
 from tests.browser.test_laboratory import tasks_of
+from tests.browser.test_take import changed, downloaded, open_file, run_cell
 
 pytestmark = pytest.mark.browser
 PATIENCE = 120_000
@@ -48,6 +52,7 @@ def own_text(page: Page, text: str) -> None:
 def test_first_names_are_learnt_and_written(stage):
     page = stage.show(Language())
     assert page.locator(".lm-results").is_hidden()
+    assert page.locator(".lm-stage").is_hidden()
     assert page.evaluate("() => window.bookEngine === undefined"), "nothing is loaded before"
     assert page.evaluate("() => window.bookTexts === undefined")
     assert "Nothing leaves this page" in page.locator(".lm-about").inner_text()
@@ -57,7 +62,7 @@ def test_first_names_are_learnt_and_written(stage):
     expect(page.locator(".lm-verdict")).to_contain_text("it beats the best count, of 3 characters")
     names = page.locator(".bw-lines .bw-series")
     expect(names).to_have_count(3)
-    legend = page.locator(".lm-top .bw-legend-item").all_inner_texts()
+    legend = page.locator(".lm-stage .bw-legend-item").all_inner_texts()
     assert legend == ["training", "held out", "best count (4-gram)"]
     samples = page.locator(".lm-log > li")
     expect(samples).to_have_count(31)
@@ -196,6 +201,7 @@ def test_stop_go_on_and_reset_by_keyboard_alone(stage):
     )
     press(page, "Reset")
     expect(page.locator(".lm-results")).to_be_hidden()
+    expect(page.locator(".lm-stage")).to_be_hidden()
     expect(status).to_contain_text("Nothing is trained yet")
     page.wait_for_function("() => !document.querySelector('.bw-series')")
     for _ in range(100):
@@ -244,6 +250,257 @@ def test_a_link_sets_the_panel(stage):
     expect(page.get_by_label("Top-k")).to_have_value("0")
 
 
+def stopped(page: Page, step: int) -> int:
+    """Train to this step or a little further; the step."""
+    press(page, "Train")
+    page.wait_for_function(
+        """(wanted) => {
+          const { textContent: said } = document.querySelector(".lab-status");
+          const isThere = said.includes("✗") || /tep (\\d+) of/.exec(said)?.[1] >= wanted;
+          if (isThere) [...document.querySelectorAll("button")].find((one) =>
+            one.textContent === "Stop")?.click(); // at once, before the run is over
+          return isThere;
+        }""",
+        arg=step,
+        timeout=PATIENCE,
+    )
+    return stands(page)
+
+
+def stands(page: Page) -> int:
+    """At which step it has stopped, once the worker has said so."""
+    status = page.locator(".lab-status")
+    expect(status).to_contain_text(re.compile("Stopped|Done"))
+    steps: list[str] = []
+    for _ in range(40):
+        steps += re.findall(r"tep (\d+) of", status.inner_text())
+        if len(steps) > 2 and steps[-1] == steps[-3]:
+            break
+        page.wait_for_timeout(300)
+    return int(steps[-1])
+
+
+def seen(page: Page) -> dict[str, str]:
+    """What the model that is looked at has written, and its bars and map, once they stand still."""
+    places = {"texts": ".lm-texts", "bars": ".bw-bars", "map": ".lm-side .bw-map"}
+    found: dict[str, str] = {}
+    for _ in range(40):
+        page.wait_for_timeout(500)
+        before = found
+        found = {name: page.locator(place).inner_text() for name, place in places.items()}
+        if found == before:
+            break
+    return found
+
+
+def look_back(page: Page, step: int) -> None:
+    """Move the slider to a recorded step, by keys as far as the arrows go."""
+    slider = page.get_by_label("Look back through the run")
+    for place in range(int(slider.get_attribute("max") or 0) + 1):
+        slider.fill(str(place))
+        if (slider.get_attribute("aria-valuetext") or "").split(": ")[0].endswith(f"step {step}"):
+            return
+    raise AssertionError(step)
+
+
+def test_an_earlier_step_writes_as_it_did_then(stage):
+    page = stage.show(Language("own", dropout=0.0, temperature=0.7))
+    own_text(page, WORDS * 5)
+    at = stopped(page, 100)
+    early = seen(page)
+    press(page, "Go on")
+    page.wait_for_function(
+        "(at) => +/tep (\\d+) of/.exec(document.querySelector('.lab-status').textContent)[1] > at",
+        arg=at + 100,
+        timeout=PATIENCE,
+    )
+    press(page, "Stop")
+    stands(page)
+    late = seen(page)
+    assert late != early
+    look_back(page, at)
+    page.wait_for_function(
+        "(late) => document.querySelector('.lm-texts').innerText !== late", arg=late["texts"]
+    )
+    assert seen(page) == early
+    expect(page.locator(".lm-stage .bw-at")).to_have_count(1)
+    # It can be asked what it was not asked then
+    page.get_by_label("Begin with").fill("ba")
+    expect(page.locator(".lm-after")).to_have_text("After “ba”")
+    first = seen(page)
+    page.get_by_label("Look back through the run").press("End")
+    page.wait_for_function(
+        "(then) => document.querySelector('.bw-bars').innerText !== then", arg=first["bars"]
+    )
+    expect(page.locator(".lm-after")).to_have_text("After “ba”")
+    look_back(page, at)
+    page.wait_for_function(
+        "(then) => document.querySelector('.bw-bars').innerText === then", arg=first["bars"]
+    )
+    assert seen(page) == first
+
+
+def test_characters_and_byte_pairs_are_compared(stage):
+    page = stage.show(Language("own", dropout=0.0))
+    own_text(page, WORDS * 5)
+    stopped(page, 60)
+    plain = seen(page)
+    count = page.locator(".lm-stage desc").text_content()
+    expect(page.locator(".lm-runs")).to_be_hidden()
+    page.get_by_label("Pieces").select_option("byte pairs, 50 merges")
+    expect(page.locator(".lab-status")).to_contain_text("The settings have changed since")
+    stopped(page, 60)
+    pieces = re.search(
+        r"(\d+) pieces; one is (\d\.\d) characters long", page.locator(".lab-status").inner_text()
+    )
+    assert pieces
+    letters = len(set(WORDS))
+    assert letters < int(pieces[1]) <= letters + 50
+    assert float(pieces[2]) > 1.3
+    expect(page.locator(".lm-stage .bw-axis-y")).to_have_text("Loss per character")
+    legend = page.locator(".lm-stage .bw-legend-item").all_inner_texts()
+    assert legend[:2] == ["training", "held out"]
+    assert legend[3:] == ["run 1, held out"]
+    best = re.compile(r"best count ([\d.]+)")
+    drawn = page.locator(".lm-stage desc").text_content()
+    assert best.findall(drawn) == best.findall(count), "the rival is the same"
+    expect(page.get_by_label("Piece that was drawn")).to_be_visible()
+    spans = page.locator(".lm-line > span:not(.bw-hidden)").all_inner_texts()
+    assert max(map(len, spans)) > 1
+    for line, state in zip(
+        page.locator(".lm-line").all_text_contents(),
+        page.locator(".lm-state").all_inner_texts(),
+        strict=True,
+    ):
+        assert (line.partition(",")[0] in WORDS.split("\n")) == (state != "new")
+    rows = page.locator(".lm-runs > li")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0)).to_contain_text("Run 1, characters")
+    expect(rows.nth(1)).to_contain_text("Run 2, byte pairs, 50 merges")
+    expect(rows.nth(1)).to_have_class("lm-shown")
+    # The first one, which no worker has any more, can be asked
+    page.get_by_label("Look at").select_option("Run 1, characters")
+    page.wait_for_function(
+        "(then) => document.querySelector('.lm-texts').innerText === then", arg=plain["texts"]
+    )
+    assert seen(page) == plain
+    expect(page.get_by_label("Character that was drawn")).to_be_visible()
+    assert stage.violations(page) == []
+
+
+def test_a_run_that_fails_leaves_the_others(stage):
+    page = stage.show(Language("own"))
+    own_text(page, WORDS * 5)
+    stopped(page, 20)
+    before = seen(page)
+    own_text(page, "too short")
+    assert "✗ The text has 9 characters" in trained(page)
+    options = page.get_by_label("Look at").locator("option").all_inner_texts()
+    assert options == ["Run 1, characters"]
+    page.wait_for_function(
+        "(then) => document.querySelector('.lm-texts').innerText === then", arg=before["texts"]
+    )
+    press(page, "Write again")
+    page.wait_for_function(
+        "(then) => document.querySelector('.lm-texts').innerText !== then", arg=before["texts"]
+    )
+
+
+def test_a_click_on_a_curve_looks_back(stage):
+    page = stage.show(Language("own"))
+    own_text(page, WORDS * 5)
+    stopped(page, 60)
+    page.locator(".lm-stage .bw-lines").click(position={"x": 60, "y": 60})
+    expect(page.locator(".lm-stage .bw-at")).to_have_count(1)
+    spoken = page.get_by_label("Look back through the run").get_attribute("aria-valuetext") or ""
+    assert re.search(r"step \d+: held-out loss \d\.\d\d$", spoken)
+
+
+def test_the_oldest_of_too_many_runs_goes(stage):
+    page = stage.show(Language("own"))
+    own_text(page, WORDS * 5)
+    for _ in range(5):
+        stopped(page, 1)
+    names = page.get_by_label("Look at").locator("option").all_inner_texts()
+    assert names == [f"Run {n}, characters" for n in (2, 3, 4, 5)]
+    press(page, "Reset")
+    own_text(page, WORDS * 5)
+    stopped(page, 1)
+    expect(page.get_by_label("Look at").locator("option")).to_have_text(["Run 1, characters"])
+
+
+@pytest.mark.parametrize(
+    ("text", "merges"), [("names", 0), ("places", 400), ("poem", 0), ("poem", 100)]
+)
+def test_buttons_curve_and_map_stand_on_one_screen(stage, text, merges):
+    """As wide as in a chapter at 1280 x 800, where the page's own header takes 48 pixels."""
+    page = stage.show(Language(text, merges=merges), width=800)
+    stopped(page, 1)
+    page.wait_for_timeout(500)
+    top = page.locator(".lab-run").bounding_box()["y"]
+    for part in (".lm-stage .bw-lines", ".lm-mapping", ".lab-pick"):
+        box = page.locator(part).bounding_box()
+        assert box["y"] + box["height"] - top <= 800 - 48, part
+        assert box["x"] + box["width"] <= 800, part
+
+
+@pytest.mark.parametrize("merges", [0, 50])
+def test_a_model_goes_into_a_notebook_and_comes_back(stage, tmp_path, one_thread, merges):
+    page = stage.show(Language("own", merges=merges, top_k=1, prefix="ba"))
+    press(page, "Take it with you")
+    expect(page.locator(".lab-take")).to_contain_text("Train a model first.")
+    own_text(page, WORDS * 5)
+    at = stopped(page, 150)
+    expect(page.locator(".lm-after")).to_have_text("After “ba”")
+    wrote = seen(page)
+    name = f"run 1, {'byte pairs, 50 merges' if merges else 'characters'}"
+    path = downloaded(page, name, tmp_path)
+    assert path.name.startswith("writing-run-1-")
+    assert path.name.endswith(f"-step-{at}.safetensors")
+    said = page.locator(".lab-take > [role=status]")
+    expect(said).to_contain_text("The file holds the text that it was trained on, too.")
+    left = run_cell(page, tmp_path)
+    card = left["card"]
+    assert isinstance(left["model"], OneStack)
+    assert card.settings == {"text": WORDS * 5, "merges": merges, "dropout": 0.1, "seed": 0}
+    assert "ba" + "".join(left["value"]) == wrote["texts"].split("\n")[0].strip()
+    # The other way
+    changed(path, tmp_path / "mine.safetensors", step=40)
+    answered = answer(*load_model(tmp_path / "mine.safetensors"), "ba")
+    own_text(page, "Something that the reader has not lost.")
+    assert open_file(page, tmp_path / "mine.safetensors") == (
+        "Run 2, mine: the model of the file, after step 40."
+    )
+    own = page.get_by_role("textbox", name="Your own text")
+    assert own.input_value().startswith("Something")
+    said_now = re.compile("^ba" + re.escape("".join(answered)) + ", ")
+    expect(page.locator(".lm-line").first).to_have_text(said_now)
+    again = downloaded(page, "run 2, mine", tmp_path)
+    assert load_model(again)[1] == load_model(tmp_path / "mine.safetensors")[1]
+    # In a page without a run, and settings that it does not offer
+    press(page, "Reset")
+    expect(page.locator(".lm-stage")).to_be_hidden()
+    press(page, "Take it with you")
+    press(page, "Take it with you")
+    model, other = load_model(path)
+    save_model(path, model, replace(other, settings=other.settings | {"dropout": 0.2}))
+    assert "Its design is not that of its settings." in open_file(page, path)
+    save_model(path, model, other)
+    assert open_file(page, path).startswith("Run 1, writing-run-1-")
+    expect(page.locator(".lm-line").first).to_be_visible()
+    assert stage.violations(page) == []
+
+
+def test_a_file_of_the_books_text_is_a_run_on_it(stage, tmp_path):
+    page = stage.show(Language("places", merges=100))
+    stopped(page, 1)
+    press(page, "Take it with you")
+    path = downloaded(page, "run 1, byte pairs, 100 merges", tmp_path)
+    assert open_file(page, path).startswith("Run 2, writing-run-1-")
+    expect(page.locator(".lm-runs > li").nth(1)).to_contain_text("countries and languages")
+    assert page.locator(".lm-stage .bw-legend-item").last.inner_text() == "run 1, held out"
+
+
 @pytest.mark.slow
 def test_on_a_telephone(phone):
     page = phone.show(Language("places"))
@@ -260,8 +517,10 @@ def test_on_a_telephone(phone):
     page.locator(".lm-line").nth(2).tap()
     expect(page.locator(".lm-line").nth(2)).to_have_attribute("aria-pressed", "true")
     buttons = page.locator(".lab-run .bw-buttons").bounding_box()
-    curve = page.locator(".lm-top .bw-lines").bounding_box()
+    curve = page.locator(".lm-stage .bw-lines").bounding_box()
     assert curve["y"] + curve["height"] - buttons["y"] <= 844, "on one screen"
+    begins = page.locator(".lm-side .bw-map").bounding_box()["y"]
+    assert begins - buttons["y"] < 844 - 150, "most of the map is seen beside the buttons"
     assert phone.violations(page) == []
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -58,7 +59,12 @@ MORE = [
     ("parts", {"norms": False, "root": False, "cross_attention": False, "heads": False}),
     ("parts", {"causal_mask": True, "residual": False, "feed_forward": False}),
 ]
-CASES = [*((task, {}) for task in SMALL), *MORE]
+NAMES = "\n".join(a + b + c for a in ("Ma", "Lo", "Bri", "To") for b in "rnlst" for c in ("a", "o"))
+NAMES += "\n" + "\n".join(f"Zo{a}{b}" for a in "abcdefghij" for b in "eiou")
+POEM = "The cat sat on the mat, and the dog sat on the log.\nSo they both were flat.\n\n" * 40
+SETTINGS = SMALL | {"writing": {"text": NAMES, "merges": 0, "dropout": 0.1}}
+PAIRS = [("writing", {"merges": 40}), ("writing", {"text": POEM, "merges": 40, "dropout": 0})]
+CASES = [*((task, {}) for task in SETTINGS), *MORE, *PAIRS]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +86,7 @@ def taken(page: LaboratoryPage, task: str, path: Path, *, steps: int = 20, **set
           logits: await loaded(run, batch), said: text ? run.ask(text).output : null,
           batches: [78, 79, 80].map((n) => run.record().batch(n)) };""",
         task=task,
-        settings=SMALL[task] | settings,
+        settings=SETTINGS[task] | settings,
         steps=steps,
         text=TEXTS.get(task),
     )
@@ -101,7 +107,7 @@ def test_python_has_the_pages_logits_and_answers(page, tmp_path, one_thread, tas
     found = taken(page, task, path, **settings)
     model, card = load_model(path)
     assert (card.task, card.step) == (task, 20)
-    assert card.settings == SMALL[task] | settings | {"seed": 3}
+    assert card.settings == SETTINGS[task] | settings | {"seed": 3}
     assert card.design == found["design"]
     with torch.no_grad():
         logits = model(*inputs_of(card.design, found["batch"]))
@@ -149,6 +155,30 @@ def test_the_page_has_pythons_logits(page, tmp_path, one_thread, task, settings)
     assert load_model(path)[1] == replace(card, step=23)
     again = load_file(path)
     assert all(torch.equal(p, again[name]) for name, p in replay.model.named_parameters())
+
+
+@pytest.mark.parametrize("settings", [{}, PAIRS[0][1], PAIRS[1][1]])
+@pytest.mark.parametrize("prefix", ["", "Zo", "The dog sat"])
+def test_the_language_model_goes_on_as_in_the_page(page, tmp_path, one_thread, settings, prefix):
+    if prefix and prefix not in settings.get("text", NAMES):
+        prefix = settings.get("text", NAMES)[:5]
+    path = tmp_path / "model.safetensors"
+    taken(page, "writing", path, steps=60, **settings)
+    page_says = page.run(
+        """const { run } = await opened("writing", file);
+        const { texts: [{ row, said }], start, pieces } = run.ask(JSON.stringify({ prefix, k: 1 }));
+        return { said: row.slice(start).map((id) => pieces[id]), start, whole: said };""",
+        file=base64.b64encode(path.read_bytes()).decode(),
+        prefix=prefix,
+    )
+    model, card = load_model(path)
+    said = answer(model, card, prefix)
+    line = list(itertools.takewhile(lambda piece: piece != "\n", page_says["said"]))
+    assert said == line[: len(said)]
+    assert len(said) == len(line) or len(said) + 1 + page_says["start"] == 64, "a window is full"
+    assert page_says["whole"].startswith(prefix + "".join(said))
+    with pytest.raises(ValueError, match="expected characters of its text, got 'ß' in 'aß'"):
+        answer(model, card, "aß")
 
 
 def test_without_webassembly_the_logits_are_the_same(page, tmp_path):

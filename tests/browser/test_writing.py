@@ -14,9 +14,10 @@ pytestmark = pytest.mark.browser
 NAMES = "\n".join(a + b + c for a in ("Ma", "Lo", "Bri", "To") for b in "rnlst" for c in ("a", "o"))
 NAMES += "\n" + "\n".join(f"Zo{a}{b}" for a in "abcdefghij" for b in "eiou")
 POEM = "The cat sat on the mat, and the dog sat on the log.\nSo they both were flat.\n\n" * 12
-MAKE = """const work = tasks.make("writing", { text, dropout: 0 }, makeRandom(1));
+MAKE = """const work = tasks.make("writing", { text, merges: $MERGES, dropout: 0 }, makeRandom(1));
   const unsure = ({ rows, time }) => ({ maps: [],
     logits: new Float32Array(rows * time * work.design.source_vocab) });"""
+PAIRS, MAKE = (MAKE.replace("$MERGES", merges) for merges in ("40", "0"))
 
 
 @pytest.fixture(scope="module")
@@ -227,22 +228,81 @@ def test_rare_characters_are_left_out(lab):
     assert found == 120
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_a_run_learns_and_is_the_same_again(lab, plain):
+@pytest.mark.parametrize(("plain", "merges"), [(False, 0), (True, 0), (False, 40)])
+def test_a_run_learns_and_is_the_same_again(lab, plain, merges):
     body = """const runs = [];
       for (let n = 0; n < 2; n += 1) {
-        const run = await start("writing", { text, dropout: 0.1 }, 4, plain);
+        const run = await start("writing", { text, merges, dropout: 0.1 }, 4, plain);
         const first = run.probe("");
-        while (run.step().step < 60);
+        while (run.step().step < 80);
         const asked = run.ask(JSON.stringify({ prefix: "Ma", temperature: 0.5 }));
         runs.push({ first, last: run.probe(""), said: asked.texts.map(({ said }) => said),
+          parts: asked.texts[0].row.length,
           maps: asked.maps[0].map(({ name, heads, queries }) => [name, heads, queries]) });
       }
       return runs;"""
-    first, again = lab.run(body, text=NAMES, plain=plain)
+    first, again = lab.run(body, text=NAMES, plain=plain, merges=merges)
     assert first == again
     assert first["last"]["taught"] < 0.6 * first["first"]["taught"]
     assert all(said.startswith("Ma") for said in first["said"])
-    queries = min(32, len(first["said"][0]) + 1)
+    queries = min(32, first["parts"] + 1)
+    assert (queries == len(first["said"][0]) + 1) is (merges == 0)
     assert first["maps"] == [["layer 1", 4, queries], ["layer 2", 4, queries]]
     assert json.dumps(first["last"]["sizes"])
+
+
+def test_the_loss_of_byte_pairs_is_for_each_character(lab):
+    """Of a model that knows nothing: ln of the pieces for each of them, over all characters."""
+    body = """const { probe, ask, pieces } = { probe: work.probe(unsure), pieces:
+        work.ask(unsure, "{}").pieces, ask: (text) => work.ask(unsure, JSON.stringify({
+          prefix: text })).start };
+      const lines = [...new Set(text.split("\\n"))];
+      return { probe, pieces, held: lines.filter((line) => $batches.isHeldOut(line, 10)),
+        tokens: lines.map(ask) };"""
+    found, plain = (lab.run(make + body, text=NAMES) for make in (PAIRS, MAKE))
+    lines = list(dict.fromkeys(NAMES.split("\n")))
+    tokens = dict(zip(lines, found["tokens"], strict=True))
+    held = found["held"]
+    assert sum(map(len, held)) > sum(tokens[line] for line in held)
+    expected = math.log(len(found["pieces"])) * sum(tokens[line] + 1 for line in held)
+    expected /= sum(len(line) + 1 for line in held)
+    assert found["probe"]["held"] == pytest.approx(expected, rel=1e-5)
+    assert found["probe"]["counted"] == plain["probe"]["counted"], "of characters, as before"
+    taught = [line for line in lines if line not in held]
+    mean = sum(len(line) + 1 for line in taught) / sum(tokens[line] + 1 for line in taught)
+    assert found["probe"]["sizes"]["long"] == pytest.approx(mean, rel=1e-9)
+    assert plain["probe"]["sizes"]["long"] == 1
+
+
+def test_byte_pairs_are_learnt_from_what_is_not_kept_back(lab):
+    """So the pieces are the same, whatever stands in the part that the model is not shown."""
+    body = """return work.ask(unsure, "{}").pieces;"""
+    one, other = (
+        lab.run(PAIRS + body, text=POEM * 6 + end * 34)
+        for end in ("qd zk qd zk gag ", "zk dq gz dq zka ")
+    )
+    assert one == other
+    assert len(max(one, key=len)) > 2
+
+
+def test_running_text_of_byte_pairs_is_written_as_long(lab):
+    found = lab.run(PAIRS + """return work.ask(unsure, "{}").texts[0];""", text=POEM * 6)
+    assert 180 <= len(found["said"]) < 200
+    assert len(found["chances"]) == len(found["row"]) < len(found["said"])
+
+
+def test_a_copy_of_byte_pairs_is_marked_by_its_pieces(lab):
+    found = lab.run(
+        f"""{PAIRS}
+        const said = "flat cat " + text.slice(0, 40);
+        const {{ pieces }} = work.ask(unsure, "{{}}");
+        const prefix = (text) => work.ask(unsure, JSON.stringify({{ prefix: text }})).texts[0];
+        const {{ row, copies }} = prefix(said);
+        return copies.map(([from, to]) => row.slice(from, to).map((id) => pieces[id]).join(""));
+        """,
+        text=POEM * 6,
+    )
+    assert len(found) >= 1
+    for copy in found:
+        assert len(copy) >= 20
+        assert copy in POEM

@@ -10,7 +10,9 @@ from engine.texts import text_of
 
 def test_a_chapter_says_what_it_begins_with():
     widget = Language("places", dropout=0.3, prefix="Ma", temperature=0.5, top_k=5, seed=7)
-    assert widget.summary() == "Language: places, dropout 0.3, seed 7"
+    assert widget.summary() == "Language: places, characters, dropout 0.3, seed 7"
+    pieces = Language("places", merges=200)
+    assert pieces.summary() == "Language: places, byte pairs, 200 merges, dropout 0.1, seed 0"
     data = json.loads(widget.data_json())
     assert (data["text"], data["prefix"], data["top_k"], data["top_p"]) == ("places", "Ma", 5, 1)
     assert [name for name, _, _ in data["texts"]] == list(TEXTS)
@@ -23,6 +25,7 @@ def test_a_chapter_says_what_it_begins_with():
     [
         ("text", "sonnets"),
         ("dropout", 0.2),
+        ("merges", 75),
         ("prefix", "x" * 31),
         ("temperature", 0.0),
         ("top_k", 4),
@@ -40,7 +43,8 @@ def test_without_scripts_stands_what_a_reader_can_set():
     rates = ", ".join(f"{rate:g}" for rate in DROPOUTS)
     assert f'<th scope="row">Dropout</th><td>0.1</td><td>{rates}</td>' in html
     assert '<th scope="row">Top-p</th><td>0.9</td>' in html
-    assert html.count("<tr>") == 7
+    assert '<th scope="row">Pieces</th><td>characters</td><td>characters, byte pairs, 50 m' in html
+    assert html.count("<tr>") == 8
 
 
 def test_the_kernel_sends_a_text_that_is_asked_for(monkeypatch):

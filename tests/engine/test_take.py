@@ -167,6 +167,34 @@ def test_words_that_attend_to_themselves_alone_are_asked_alone():
     assert answer(model, replace(card, settings={}), "a b c d") != alone
 
 
+def writer(wanted: str) -> tuple[torch.nn.Module, Card]:
+    """A language model that always wants the same piece."""
+    pieces = ["\n", " ", "a", "b", "c", "ab", "ab ", "cc"]
+    design = {"kind": "one_stack", "causal": True, "norm": "pre", "positions": "learned"}
+    design |= {"activation": "relu", "tied": False, "d_model": 8, "n_heads": 2, "d_ff": 8}
+    design |= {"n_layers": 1, "max_length": 12, "source_vocab": len(pieces), "dropout": 0.1}
+    torch.manual_seed(0)
+    model = make_model(design)
+    with torch.no_grad():
+        model.encoder.norm.gain.zero_()
+        model.encoder.norm.bias.fill_(1.0)
+        model.projection.weight.zero_()
+        model.projection.weight[pieces.index(wanted)] = 1.0
+    return model, Card("writing", {"text": "", "merges": 3}, 5, design, [pieces])
+
+
+def test_a_language_model_goes_on_to_the_end_of_the_line_or_its_window(path):
+    save_model(path, *writer("\n"))
+    assert answer(*load_model(path), "ab cab") == []
+    save_model(path, *writer("ab "))
+    model, card = load_model(path)
+    assert answer(model, card, "") == ["ab "] * 11, "behind the start of a line"
+    assert answer(model, card, "ab ccc") == ["ab "] * 8, "ab_, cc, c"
+    assert answer(model, card, "cab") == ["ab "] * 9
+    with pytest.raises(ValueError, match="expected characters of its text, got 'x' in 'ax'"):
+        answer(model, card, "ax")
+
+
 @pytest.mark.parametrize("text", ["a z", "", " ", "A"])
 def test_what_a_model_does_not_know_is_said(text):
     with pytest.raises(ValueError, match=r"expected .* got"):

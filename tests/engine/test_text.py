@@ -18,6 +18,7 @@ def test_every_script_of_the_engine_is_in_the_text():
         "language",
         "laboratory",
         "train_now",
+        "byte_pairs",
         "counts",
         "sampling",
         "writing",

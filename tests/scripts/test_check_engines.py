@@ -48,6 +48,11 @@ class StandIn:
             "the run was not by WebAssembly",
         ),
         (
+            "Done: step 3000 of 3000. 14.1 s, WebAssembly. Held-out loss 2.05; it beats 2.07.",
+            "WebAssembly, 2.5 s, Held-out loss 2.05",
+            None,
+        ),
+        (
             "Run 1, done: Step 400 of 400, loss 0.0213. 1.3 ms per step, WebAssembly.",
             "WebAssembly, 2.5 s, no accuracy",
             "the run measured no accuracy",
