@@ -77,15 +77,22 @@ export default {
       });
       const options = { stages, longest: engine.max_length,
         k: sentences[0].guesses.at(-1)[0].length };
+      /** How long the translation of a source of so many tokens may become. */
+      const most = (tokens) => (engine.extra === undefined ? engine.max_length
+        : Math.ceil(tokens / engine.round) * engine.round + engine.extra);
       const own = composer.own(w, { engine, number: count,
-        work: (net, words) => tracing.trace(net, words, options) });
+        work(net, words) {
+          const numbers = net.encode(words);
+          return tracing.trace(net, words, { ...options, numbers, longest: most(numbers.length) });
+        } });
       const retraced = new Map();
       /** A stored sentence as the model in the page computes it, so that it has its vectors too. */
       function retrace(one) {
         const [net, source] = [own.model(), one.source.slice(0, -1)];
         if (!net || !source.every((text) => net.source.includes(text))) return one;
         if (!retraced.has(one)) {
-          retraced.set(one, tracing.trace(net, source, { ...options, say: one.said }));
+          retraced.set(one, tracing.trace(net, source, { ...options, say: one.said,
+            numbers: source.map((text) => net.source.indexOf(text)) }));
         }
         return retraced.get(one);
       }
