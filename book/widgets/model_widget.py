@@ -70,13 +70,13 @@ def _engine(packed: PackedModel | None, ready: Sequence[str]) -> dict[str, Any]:
         if ready:
             domain.refuse("ready", "none without a model to translate", repr(ready))
         return {}
-    about = {"id": packed.id, "bytes": len(packed.data)}
+    about: dict[str, Any] = {"id": packed.id, "bytes": len(packed.data)}
     own = "lower" in packed.header
     if own:
         about["lower"] = packed.header["lower"]
     else:
         about["words"] = packed.header["source_words"]
-    about |= {"ready": list(ready)} | (LONGEST_OF_ANY if own else LONGEST)
+    about |= {"ready": list(ready), **(LONGEST_OF_ANY if own else LONGEST)}
     for i, offered in enumerate(ready):
         unknown = _unknown(about, tokenise(offered))
         if unknown or not offered.strip():

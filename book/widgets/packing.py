@@ -43,7 +43,9 @@ class PackedModel(NamedTuple):
     def script(self) -> str:
         """A classic script that leaves the model in the page: what a page from a file loads too."""
         text = json.dumps(self.header, ensure_ascii=False, separators=(",", ":"))
-        data = _as_text(self.data) if "bits" in self.header else base64.b64encode(self.data).decode()
+        data = (
+            _as_text(self.data) if "bits" in self.header else base64.b64encode(self.data).decode()
+        )
         return (
             f"(window.bookModels ??= {{}})[{json.dumps(self.id)}] = "
             f'{{ header: {text}, data: "{data}" }};\n'
