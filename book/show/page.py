@@ -64,8 +64,13 @@ def text_of(shown: Sequence[Shown]) -> str:
     head += [f'<script defer src="widgets/{name}.js"></script>' for name in scripts]
     title = "Your translator" if len(shown) == 1 else "Your translators"
     body = [tag("h1", f"{title}: {names}"), *_overview(shown)]
-    for one in shown:
-        body += _about(one, alone=len(shown) == 1)
+    if len(shown) == 1:
+        body += [*_translate(shown[0], "h2"), *_losses(shown), *_about(shown[0], "h2", "h3")]
+    else:
+        body += [_what_differs(shown), *_losses(shown), *_where_they_differ(shown)]
+        for one in shown:
+            body.append(tag("h2", f"The run {one.run.name}"))
+            body += [*_translate(one, "h3"), *_about(one, "h3", "h4")]
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n{MARK}\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -81,19 +86,15 @@ def tag(name: str, text: str, kind: str = "") -> str:
     return f"<{name}{class_}>{html.escape(text)}</{name}>"
 
 
-def table(
-    caption: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, differ: bool = False
-) -> str:
-    """A table, escaped; the first column names the row.
-
-    Args: differ, whether rows whose cells are not all the same have a ground of their own.
-    """
+def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table, escaped; the first column names the row."""
     lines = []
     for first, *cells in rows:
-        kind = ' class="differs"' if differ and len(set(cells)) > 1 else ""
         inner = "".join(tag("td", cell) for cell in cells)
-        lines.append(f'<tr{kind}><th scope="row">{html.escape(first)}</th>{inner}</tr>')
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in header)
+        lines.append(f'<tr><th scope="row">{html.escape(first)}</th>{inner}</tr>')
+    head = "".join(
+        f'<th scope="col">{html.escape(name)}</th>' if name else "<td></td>" for name in header
+    )
     return (
         f'<div class="wide"><table>{tag("caption", caption)}<thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
@@ -104,20 +105,20 @@ def table(
 
 
 def _overview(shown: Sequence[Shown]) -> list[str]:
-    """What the runs came to, beside each other; their losses; what differs."""
-    names = [one.run.name for one in shown]
+    """What the runs came to, beside each other."""
     columns = [key_figures(one) for one in shown]
     rows = list(dict.fromkeys(name for column in columns for name in column))
-    body = [
+    return [
         tag("p", "This page needs no network: the model is in a file beside it.", "lead"),
         table(
             "What training came to",
-            ("", *names),
+            ("", *(one.run.name for one in shown)),
             [(name, *(column.get(name, "–") for column in columns)) for name in rows],
         ),
     ]
-    if len(shown) > 1:
-        body.append(_what_differs(shown))
+
+
+def _losses(shown: Sequence[Shown]) -> list[str]:
     curves = [
         {
             "name": one.run.name,
@@ -128,10 +129,7 @@ def _overview(shown: Sequence[Shown]) -> list[str]:
         for one in shown
     ]
     together = len(shown) if len(shown) > 1 else 0
-    body += [tag("h2", "Losses"), embedded(RunLosses(curves, shown=together))]
-    if len(shown) > 1:
-        body += _where_they_differ(shown)
-    return body
+    return [tag("h2", "Losses"), embedded(RunLosses(curves, shown=together))]
 
 
 def key_figures(one: Shown) -> dict[str, str]:
@@ -180,10 +178,10 @@ def _where_they_differ(shown: Sequence[Shown]) -> list[str]:
     first, second = ({x.source + x.reference: x for x in s.measured.translated} for s in shown)
     if first.keys() != second.keys():
         return [*body, tag("p", "The runs were scored on other sentences.")]
-    ahead = {key: first[key].score - second[key].score for key in first}
     names = [one.run.name for one in shown]
     for name, sign in zip(names, (1, -1), strict=True):
-        ranked = sorted(ahead, key=lambda key, sign=sign: -sign * ahead[key])[:EXAMPLES]
+        ahead = {key: sign * (first[key].score - second[key].score) for key in first}
+        ranked = sorted(first, key=ahead.__getitem__, reverse=True)[:EXAMPLES]
         lines = [
             (
                 *_lines_of(first[key])[:2],
@@ -191,7 +189,7 @@ def _where_they_differ(shown: Sequence[Shown]) -> list[str]:
                 (names[1], _with_score(second[key])),
             )
             for key in ranked
-            if sign * ahead[key] > 0
+            if ahead[key] > 0
         ]
         found = _pairs(lines) if lines else tag("p", "On no sentence.")
         body += [tag("h3", f"{name} comes nearer to the reference"), found]
@@ -201,30 +199,28 @@ def _where_they_differ(shown: Sequence[Shown]) -> list[str]:
 # --- one run ------------------------------------------------------------------------------------
 
 
-def _about(one: Shown, *, alone: bool) -> list[str]:
+def _translate(one: Shown, part: str) -> list[str]:
+    """The tracer under a heading, or why there is none. Args: part, the element of the heading."""
+    body = [tag(part, "Translate with it")]
+    if not one.tracer:
+        return [*body, tag("p", one.why_not, "why-not")]
+    how = (
+        f"Each parameter has {one.bits} bits here instead of 32."
+        if one.bits < 32
+        else "The parameters are those of the run."
+    )
+    text = (
+        "Type a sentence. The model writes its translation word by word, each time the likeliest "
+        f"word; a word that it does not know is named. {how} Then walk through the layers, look at "
+        "the map of every head, and choose a cell to see the numbers behind its weight."
+    )
+    return [*body, tag("p", text), embedded(one.tracer)]
+
+
+def _about(one: Shown, part: str, smaller: str) -> list[str]:
+    """Translations, data and options. Args: the elements of the headings."""
     run, measured = one.run, one.measured
-    body = [] if alone else [tag("h2", f"The run {run.name}")]
-    part = "h2" if alone else "h3"
-    body.append(tag(part, "Translate with it"))
-    if one.tracer:
-        how = (
-            f"Each parameter has {one.bits} bits here instead of 32. "
-            if one.bits < 32
-            else "The parameters are those of the run. "
-        )
-        body += [
-            tag(
-                "p",
-                "Type a sentence. The model writes its translation word by word, each time the "
-                f"likeliest word; a word that it does not know is named. {how}Then walk through "
-                "the layers, look at the map of every head, and choose a cell to see the numbers "
-                "behind its weight.",
-            ),
-            embedded(one.tracer),
-        ]
-    else:
-        body.append(tag("p", one.why_not, "why-not"))
-    body += [
+    body = [
         tag(part, "The best, the median and the worst translations"),
         tag(
             "p",
@@ -234,12 +230,12 @@ def _about(one: Shown, *, alone: bool) -> list[str]:
         ),
     ]
     for kind, some in extremes(measured.translated, EXAMPLES).items():
-        body += [tag("h4" if not alone else "h3", kind.capitalize()), _pairs(map(_lines_of, some))]
+        body += [tag(smaller, kind.capitalize()), _pairs(map(_lines_of, some))]
     body += [
         tag(part, "The data in numbers"),
         table(_counted(run), ("", "source", "target"), in_numbers(run)),
         tag(part, "The options"),
-        table("All that fixed the run", ("", ""), options_of(run)),
+        table("All that fixed the run", ("option", "value"), options_of(run)),
     ]
     if run.reasons:
         chosen = "".join(tag("li", reason) for reason in run.reasons)

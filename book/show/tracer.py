@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from chapters.transformer.forward_tracer import ForwardTracer, sizes_of
-from chapters.transformer.tracing import Traced, trace_sentence
+from chapters.transformer.tracing import Traced, stages_of, trace_sentence
 from lib.transformer import Transformer
 from show.measured import Finished
 from train.run import EXTRA_LENGTH
@@ -56,9 +56,11 @@ def make_tracer(run: Finished, bits: int) -> ForwardTracer:
     traced = [_traced(model, words, run) for words in _of_length(sources, SHORT)]
     ready = [" ".join(words) for words in _of_length(sources, OFFERED)]
     sizes = sizes_of(run.model, *run.vocabs)
+    kinds = [stage["kind"] for stage in stages_of(sizes["n_layers"], sizes["pre_norm"])]
+    last = len(kinds) - 1 - kinds[::-1].index("cross")  # what the words are read from
     while True:
         try:
-            return ForwardTracer(sizes, traced, packed=packed, ready=ready)
+            return ForwardTracer(sizes, traced, packed=packed, ready=ready, stage=last)
         except ValueError:
             if len(traced) == 1:
                 raise
