@@ -177,7 +177,7 @@ def _where_they_differ(shown: Sequence[Shown]) -> list[str]:
     body = [tag("h2", "Where the translations differ most")]
     first, second = ({x.source + x.reference: x for x in s.measured.translated} for s in shown)
     if first.keys() != second.keys():
-        return [*body, tag("p", "The runs were scored on other sentences.")]
+        return [*body, tag("p", "The two runs were scored on different sentences.")]
     names = [one.run.name for one in shown]
     for name, sign in zip(names, (1, -1), strict=True):
         ahead = {key: sign * (first[key].score - second[key].score) for key in first}
@@ -185,8 +185,8 @@ def _where_they_differ(shown: Sequence[Shown]) -> list[str]:
         lines = [
             (
                 *_lines_of(first[key])[:2],
-                (names[0], _with_score(first[key])),
-                (names[1], _with_score(second[key])),
+                _said(names[0], first[key]),
+                _said(names[1], second[key]),
             )
             for key in ranked
             if ahead[key] > 0
@@ -225,7 +225,7 @@ def _about(one: Shown, part: str, smaller: str) -> list[str]:
         tag(
             "p",
             f"Of {len(measured.translated):,} sentences of {run.test[0]}, translated greedily. "
-            "They are ordered by chrF, the number before each translation: of the letters in runs "
+            "They are ordered by chrF, the number beside each translation: of the letters in runs "
             "of one to six, how many the translation and its reference share, from 0 to 100.",
         ),
     ]
@@ -268,16 +268,16 @@ def options_of(run: Finished) -> list[tuple[str, str]]:
     return rows
 
 
-def _with_score(one: Translated) -> str:
-    return f"{one.score:.0f}  {' '.join(one.words)}"
-
-
 def _lines_of(one: Translated) -> tuple[tuple[str, str], ...]:
     return (
         ("source", " ".join(one.source)),
         ("reference", " ".join(one.reference)),
-        ("translation", _with_score(one)),
+        _said("translation", one),
     )
+
+
+def _said(name: str, one: Translated) -> tuple[str, str]:
+    return f"{name}, {one.score:.0f}", " ".join(one.words)
 
 
 def _pairs(items: Iterable[Sequence[tuple[str, str]]]) -> str:

@@ -30,7 +30,7 @@ export default {
       const runs = w.data("runs");
       const all = runs.length > 1 ? runs.length : 0; // the number of all together
       w.state({ shown: ui.integer(0, all) });
-      const lines = chart.lines({ title: "Losses over the updates", height: 300, points: false,
+      const lines = chart.lines({ title: "Losses over the updates", height: 300,
         x: { label: "update", min: 0, max: 1 }, y: { label: "loss", min: 0, max: 1 } });
       if (all) {
         w.add(controls.choice(w, "shown", { label: "Run",

@@ -10,16 +10,18 @@ from train.checkpoints import load_published, peek, save_model
 from train.folder import BEST
 
 SMALL = ("--layers=1", "--d-model=16", "--heads=2", "--d-ff=24", "--dropout=0")
-LEFT = "abcdefgh"  # of words, which the targets have turned round
+LETTERS = "abcdefgh"
 
 
 def turned(n: int, seed: int = 0) -> list[Pair]:
-    """Pairs of sentences of short words; each target has the words with their letters turned."""
+    """Pairs of sentences of short words; a target has the same words, the last one first."""
     rng = random.Random(seed)
     pairs = []
     for _ in range(n):
-        words = ["".join(rng.choices(LEFT, k=rng.randint(1, 4))) for _ in range(rng.randint(1, 9))]
-        pairs.append(Pair(tuple(words), tuple(word[::-1] for word in words)))
+        words = [
+            "".join(rng.choices(LETTERS, k=rng.randint(1, 4))) for _ in range(rng.randint(1, 9))
+        ]
+        pairs.append(Pair(tuple(words), tuple(words[::-1])))
     return pairs
 
 

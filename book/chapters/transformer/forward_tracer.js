@@ -4,6 +4,7 @@ import * as composer from "../../widgets/js/composer.js";
 import * as controls from "../../widgets/js/controls.js";
 import * as math from "../../widgets/js/math.js";
 import * as ui from "../../widgets/js/ui.js";
+import * as vocabulary from "../../widgets/js/vocabulary.js";
 import * as arithmetic from "./arithmetic.js";
 import * as tracing from "./tracing.js";
 
@@ -161,10 +162,14 @@ export default {
         const tokens = one.said.flatMap((text, i) => [" ", ui.h("span",
           { class: text === "<eos>" ? "ft-token ft-end" : "ft-token", "--i": i, text },
           shares[i] < 900 && ui.h("small", { text: ` ${percent(shares[i])}` }))]);
+        const written = vocabulary.joined(one.said);
+        const inPieces = engine.lower !== undefined
+          && written !== one.said.filter((text) => text !== "<eos>").join(" ");
         return [ui.h("span", { class: "bw-label", text: "The translation:" }), ...tokens,
           one.said.at(-1) !== "<eos>" && " … and no end yet",
           shares.some((share) => share < 900)
             && ui.h("span", { class: "ft-sure", text: " (how sure it is, where below 90 %)" }),
+          inPieces && ui.h("span", { class: "ft-words", text: `In words: ${written}` }),
         ].filter(Boolean);
       }
       const reading = ui.h("p", { class: "ft-reading" });

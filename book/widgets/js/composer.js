@@ -23,7 +23,7 @@ const refusal = (message, offer) => Object.assign(new Error(message), { offer })
 
 /** As parse, for a model that reads any word: one that it does not know is <unk> to it. */
 function cut(text, { lower, longest, ready }) {
-  const tokens = typed.tokenise(text, lower);
+  const tokens = typed.tokenise(text, { lower });
   if (!tokens.length) throw refusal("Write a sentence first", ready[0]);
   if (tokens.length > longest) {
     throw refusal(`At most ${longest} words fit, these are ${tokens.length}: leave some out`);

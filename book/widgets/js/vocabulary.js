@@ -43,3 +43,14 @@ export function reader({ source_words: words, pieces, merges }) {
     return found.includes(UNK) ? [UNK] : found;
   };
 }
+
+/** Tokens as a reader sees them put together: a piece that does not end its word has a hyphen. */
+export function joined(tokens) {
+  let text = "";
+  tokens.filter((token) => SPECIAL.indexOf(token) < 0 || token === SPECIAL[UNK]).forEach((token, i, all) => {
+    const inside = token.length > 1 && token.endsWith("-");
+    text += inside ? token.slice(0, -1) : token;
+    if (!inside || all[i + 1] === SPECIAL[UNK]) text += " ";
+  });
+  return text.trim();
+}
