@@ -161,7 +161,8 @@ def measure(run: Finished, bits: int | None, most: int) -> Measured:
     Args: bits, of the page's parameters; None where the page has no model.
     """
     pairs = run.test[1]
-    some = pairs[:: -(-len(pairs) // most)]
+    count = min(len(pairs), most)
+    some = [pairs[i * len(pairs) // count] for i in range(count)]
     exact = greedy(run.model, run.vocabs, [pair.source for pair in some])
     said = exact
     if bits is not None and bits < 32:
