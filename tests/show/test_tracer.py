@@ -64,7 +64,6 @@ def test_it_begins_with_sentences_of_the_test_in_readable_pieces(run):
 
 
 def test_sentences_with_too_many_maps_are_left_out(run, monkeypatch):
-    monkeypatch.setattr("widgets.base.MAX_BYTES", 1 + len(make_tracer(run, 8).data_json()))
     whole = make_tracer(run, 8)
     assert len(whole.sentences) == TRACED
     monkeypatch.setattr("widgets.base.MAX_BYTES", len(whole.data_json().encode()) - 1)
