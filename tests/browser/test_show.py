@@ -1,4 +1,4 @@
-"""The page of a run, opened from a file: it answers as Python does, and asks nobody for anything."""
+"""The page of a run, opened from a file: it answers as Python does, and asks nobody."""
 
 import pytest
 from playwright.sync_api import expect
