@@ -11,7 +11,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -126,22 +125,20 @@ def _shown(run: Finished, given: argparse.Namespace) -> Shown:
 
 def _write(shown: Sequence[Shown], out: Path) -> int:
     """Write the page beside its place, and put it there when it is whole; its size in bytes."""
-    part = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.resolve().parent))
     try:
-        write_page(shown, part)
-        part.chmod(0o755)  # a temporary folder is for its owner alone
-        written = size(part)
-        if out.exists():
-            shutil.rmtree(out)
-        part.replace(out)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.resolve().parent) as beside:
+            part = Path(beside) / out.name  # the folder around it is for its owner alone
+            part.mkdir()
+            write_page(shown, part)
+            written = size(part)
+            if out.exists():
+                shutil.rmtree(out)
+            part.replace(out)
     except OSError as error:
         raise OSError(
             f"expected to write {out}, got: {error.strerror or error}; make room on its disk, or "
             "name another folder with --out"
         ) from error
-    finally:
-        with suppress(OSError):  # after the renaming it is gone
-            shutil.rmtree(part)
     return written
 
 

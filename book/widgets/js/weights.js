@@ -9,7 +9,8 @@ const loaded = new Map();
 
 const fromPage = async (id) => {
   const { header, data } = await demand.fromPage(`models/${id}.js`, () => window.bookModels?.[id],
-    "the model did not load. Try again when you are online");
+    location.protocol === "file:" ? "the model did not load. Its file must stand beside the page"
+      : "the model did not load. Try again when you are online");
   return { header, data: parameters.fromText(data, header) };
 };
 
