@@ -61,18 +61,22 @@ def opened(tabs):
     used = []
 
     def open_page(folder, width=1280, scheme="light"):
-        tab, asked = tabs.take(width, 844), []
-        used.append((tab, asked))
-        tab.page.on("request", asked.append)
+        tab, urls = tabs.take(width, 844), []
+
+        def listen(request):
+            urls.append(request.url)
+
+        used.append((tab, urls, listen))
+        tab.page.on("request", listen)
         tab.page.emulate_media(color_scheme=scheme)
         tab.page.goto((folder / PAGE).as_uri())
         tab.page.wait_for_selector(".bw")
         return tab.page
 
     yield open_page
-    for tab, asked in used:
-        tab.page.remove_listener("request", asked.append)
-        problems, urls = list(tab.problems), [request.url for request in asked]
+    for tab, urls, listen in used:
+        tab.page.remove_listener("request", listen)
+        problems = list(tab.problems)
         tabs.give(tab)
         assert any(url.endswith(PAGE) for url in urls)
         assert [url for url in urls if not url.startswith(("file:", "data:"))] == []
