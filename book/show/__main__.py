@@ -126,7 +126,9 @@ def _shown(run: Finished, given: argparse.Namespace) -> Shown:
 def _write(shown: Sequence[Shown], out: Path) -> int:
     """Write the page beside its place, and put it there when it is whole; its size in bytes."""
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.resolve().parent) as beside:
+        with tempfile.TemporaryDirectory(
+            prefix=f".{out.name}.", dir=out.resolve().parent
+        ) as beside:
             part = Path(beside) / out.name  # the folder around it is for its owner alone
             part.mkdir()
             write_page(shown, part)
