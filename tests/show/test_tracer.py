@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from lib.transformer import Config, Transformer
 from show.measured import read
 from show.tracer import MOST_PARAMETERS, TRACED, make_tracer, why_not
 from tests.show.runs import finished, turned
+
+PAPER = {"d_model": 512, "n_heads": 8, "d_ff": 2048}  # the sizes of its base model
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +27,8 @@ def like(run, **choices):
     sizes = {"d_model": 16, "n_heads": 2, "d_ff": 24, "n_layers": 1, "norm": "pre"}
     sizes |= {"positions": "rotary"}
     words = [len(vocab) for vocab in run.vocabs]
-    return replace(run, model=Transformer(Config(*words, **{**sizes, **choices})).to("meta"))
+    with torch.device("meta"):
+        return replace(run, model=Transformer(Config(*words, **{**sizes, **choices})))
 
 
 def test_a_small_model_is_taken(run):
@@ -33,10 +37,10 @@ def test_a_small_model_is_taken(run):
 
 
 def test_a_large_model_is_not_and_the_page_says_so(run):
-    large = like(run, d_ff=470_000)
+    large = like(run, **PAPER, n_layers=6)
     assert large.parameters > MOST_PARAMETERS
     assert f"has {large.parameters:,} parameters" in why_not(large, 8)
-    near = like(run, d_ff=450_000)
+    near = like(run, **PAPER, n_layers=4)
     assert 29_000_000 < near.parameters < MOST_PARAMETERS
     assert why_not(near, 8) == "", "30 million parameters fit into 40 MB"
     assert "takes at most 40 MB" in why_not(near, 32)
