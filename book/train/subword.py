@@ -129,7 +129,7 @@ class SubwordVocabulary(Vocabulary):
 
     @property
     def merges(self) -> list[tuple[str, str]]:
-        """The pairs of neighbours that become one piece, the first one learnt first."""
+        """The pairs of neighbours that become one piece, the first one that was learned first."""
         written = json.loads(self.to_text())["model"]["merges"]
         # Earlier versions of the package write a pair as a text; no piece has a blank.
         pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in written)
