@@ -22,7 +22,7 @@ from unittest import mock
 ROOT = Path(__file__).resolve().parent.parent
 # The rooms that a notebook may import, beside that of its own chapter.
 SHARED = ("lib", "tasks", "train", "checks", "drawing", "measure", "widgets", "engine")
-ROOMS = (*SHARED, "build", "chapters")
+ROOMS = (*SHARED, "build", "show", "chapters")
 OWN = (*ROOMS, "tests", "benchmarks", "scripts")
 
 

@@ -2,6 +2,7 @@
 
 import io
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from chapters.mistakes.properties import MODEL
 from checks.grading.__main__ import parser
+from show import __main__ as show
 from tests.paths import BOOK, ROOT
 from train import translate
 from train.__main__ import main as train
@@ -61,6 +63,10 @@ def test_python_runs(tmp_path):
 def test_make_knows_each_command(command):
     asked = subprocess.run(f"{command} --dry-run", shell=True, cwd=ROOT, capture_output=True)
     assert asked.returncode == 0, asked.stderr
+    if command.startswith("make show"):
+        set_to = dict(word.split("=", 1) for word in shlex.split(command)[2:])
+        show.parse([*set_to["RUN"].split(), *set_to.get("ARGS", "").split()])
+        return
     run = re.search(r"RUN=(\S+)", command)
     for given in re.findall(r'ARGS="([^"]*)"', command):
         if run:
@@ -73,7 +79,7 @@ def test_make_knows_each_command(command):
 
 def test_the_commands_of_the_front_page_of_training_and_of_grading_are_read():
     told = [re.split(r"[ =]", command)[1] for command in COMMANDS]
-    wanted = {"book": 1, "test": 1, "lab": 1, "train": 5, "translate": 4, "grade": 2}
+    wanted = {"book": 1, "test": 1, "lab": 1, "train": 5, "translate": 4, "show": 3, "grade": 2}
     assert {name: told.count(name) for name in told} == wanted
 
 

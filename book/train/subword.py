@@ -127,6 +127,24 @@ class SubwordVocabulary(Vocabulary):
         """The text from which the class makes this vocabulary again."""
         return self._tokenizer.to_str()
 
+    @property
+    def merges(self) -> list[tuple[str, str]]:
+        """The pairs of neighbours that become one piece, the first one that was learned first."""
+        written = json.loads(self.to_text())["model"]["merges"]
+        # Earlier versions of the package write a pair as a text; no piece has a blank.
+        pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in written)
+        return [(left, right) for left, right in pairs]
+
+
+def labels(vocabulary: Vocabulary) -> tuple[str, ...]:
+    """What a reader sees of each token: a piece that does not end its word has a hyphen behind."""
+    if not isinstance(vocabulary, SubwordVocabulary):
+        return vocabulary.tokens
+    return SPECIAL + tuple(
+        piece.removesuffix(END) if piece.endswith(END) else f"{piece}-"
+        for piece in vocabulary.tokens[len(SPECIAL) :]
+    )
+
 
 def vocabulary_to_json(vocabulary: Vocabulary) -> str:
     """Write a vocabulary, of words or of sub-words, as JSON."""

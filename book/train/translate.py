@@ -22,12 +22,12 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from lib.data import EOS, SPECIAL, Vocabulary, tokenise
+from lib.data import EOS, Vocabulary, tokenise
 from train.checkpoints import write_whole
 from train.folder import FILES
 from train.machine import device, use_threads
 from train.options import number
-from train.subword import END
+from train.subword import labels
 from train.translator import Hypothesis, Translator, read_run
 
 NAMED = 10  # unknown words that are listed
@@ -168,14 +168,9 @@ def _map_of(translator: Translator, words: Sequence[str], best: Hypothesis) -> s
 
 
 def _labels(tokens: Sequence[int], vocabulary: Vocabulary) -> list[str]:
-    """What a map calls its tokens; a piece inside a word ends with a hyphen."""
-    pieces = any(token.endswith(END) for token in vocabulary.tokens)
-    labels = []
-    for token in tokens:
-        text = vocabulary.tokens[token]
-        inside = pieces and text not in SPECIAL and not text.endswith(END)
-        labels.append(_printable(text.removesuffix(END)) + "-" * inside)
-    return labels
+    """What a map calls its tokens."""
+    shown = labels(vocabulary)
+    return [_printable(shown[token]) for token in tokens]
 
 
 def map_as_text(

@@ -11,6 +11,9 @@ from widgets.base import BookWidget
 from widgets.packing import PackedModel
 
 LONGEST = {"longest": 48, "max_length": 60}  # tokens of a reader's source, and of its translation
+# The same for a model that reads any word. It stops where `train.translator` does: after as many
+# tokens as the source has, rounded up to a multiple of `round`, and `extra` more.
+LONGEST_OF_ANY = {"longest": 100, "max_length": 154, "round": 8, "extra": 50}
 
 
 class ModelWidget(BookWidget):
@@ -41,7 +44,7 @@ class ModelWidget(BookWidget):
             domain.refuse(name, "no sentence without a model to translate it", repr(value))
         if value and not 1 <= len(found) <= self.engine["longest"]:
             domain.refuse(name, f"1 to {self.engine['longest']} words", len(found))
-        if unknown := [token for token in found if token not in self.engine["words"]]:
+        if unknown := _unknown(self.engine, found):
             domain.refuse(name, "words of the model", unknown)
         return value
 
@@ -52,16 +55,30 @@ class ModelWidget(BookWidget):
             self.send(message, buffers=[self._packed.data])
 
 
+def _unknown(engine: dict[str, Any], tokens: Sequence[str]) -> list[str]:
+    """The words that the model refuses: none if it reads any."""
+    return [token for token in tokens if token not in engine.get("words", tokens)]
+
+
 def _engine(packed: PackedModel | None, ready: Sequence[str]) -> dict[str, Any]:
-    """What the page must know of the model before it loads it; nothing without a model."""
+    """What the page must know of the model before it loads it; nothing without a model.
+
+    A model of the book's has a list of words, which are all that it reads. A reader's own one may
+    have more than a page should list, and reads any word: one that it does not know is <unk>.
+    """
     if packed is None:
         if ready:
             domain.refuse("ready", "none without a model to translate", repr(ready))
         return {}
-    words = packed.header["source_words"]
+    about: dict[str, Any] = {"id": packed.id, "bytes": len(packed.data)}
+    own = "lower" in packed.header
+    if own:
+        about["lower"] = packed.header["lower"]
+    else:
+        about["words"] = packed.header["source_words"]
+    about |= {"ready": list(ready), **(LONGEST_OF_ANY if own else LONGEST)}
     for i, offered in enumerate(ready):
-        unknown = [token for token in tokenise(offered) if token not in words]
+        unknown = _unknown(about, tokenise(offered))
         if unknown or not offered.strip():
             domain.refuse(f"ready[{i}]", "words of the model", unknown or "an empty sentence")
-    about = {"id": packed.id, "bytes": len(packed.data), "words": words, "ready": list(ready)}
-    return about | LONGEST
+    return about

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lib.data import BOS, EOS, PAD, UNK, Vocabulary
 from tests.helpers import unchecked
 from tests.paths import BOOK
-from train.subword import SubwordVocabulary, vocabulary_from_json, vocabulary_to_json
+from train.subword import END, SubwordVocabulary, labels, vocabulary_from_json, vocabulary_to_json
 
 TEXT = "the newest low tower is lower than the new one ."
 SENTENCES = [tuple(TEXT.split())] * 5
@@ -39,6 +39,25 @@ def test_frequent_words_are_whole_and_new_words_are_not_unknown(vocab):
     assert len(pieces) > 1
     assert UNK not in pieces
     assert vocab.decode(pieces) == ["lowest"]
+
+
+def test_merges_make_the_pieces(vocab):
+    """Each merge joins pieces that are there, or were made before, to one that is there."""
+    assert vocab.merges
+    made = {token for token in vocab.tokens if len(token.removesuffix(END)) == 1}
+    for left, right in vocab.merges:
+        assert {left, right} <= made
+        made.add(left + right)
+    assert made == set(vocab.tokens[4:])
+
+
+def test_labels_show_where_a_word_goes_on(vocab):
+    shown = labels(vocab)
+    assert shown[:4] == vocab.tokens[:4]
+    assert len(set(shown)) == len(shown) == len(vocab)
+    for label, token in zip(shown[4:], vocab.tokens[4:], strict=True):
+        assert label == (token.removesuffix(END) if token.endswith(END) else f"{token}-")
+    assert labels(Vocabulary(["a", "b-"])) == (*vocab.tokens[:4], "a", "b-")
 
 
 @given(st.lists(st.text("thenwslor", min_size=1, max_size=9), max_size=5))

@@ -214,6 +214,7 @@ def arguments(module):
     words = {"red": [1.0, 0.5], "fox": [-0.25, 1.5]}
     return {
         "alignment_player": [sentences()],
+        "run_losses": [[]],
         "beam_explorer": [{"sample": ROWS}],
         "bottleneck_explorer": [bins()],
         "bottleneck_runs": [recorded_runs()],

@@ -4,7 +4,9 @@ import pytest
 
 from tests.packed import packed
 from tests.widget_samples import SAMPLES
-from widgets.model_widget import LONGEST
+from train.run import EXTRA_LENGTH
+from train.translator import ROUND
+from widgets.model_widget import LONGEST, LONGEST_OF_ANY
 
 NAMES = ("forward_tracer", "head_ablation")
 
@@ -29,3 +31,9 @@ def test_the_kernel_sends_the_model_to_a_page_that_asks_for_it(name, monkeypatch
     for wanted in ("other", packed().id):
         widget._handle_custom_msg({"wanted": wanted}, [])
     assert sent == [({"model": packed().id, "header": packed().header}, [packed().data])]
+
+
+def test_a_reader_s_model_stops_where_its_translator_does():
+    longest = LONGEST_OF_ANY["longest"]
+    assert (LONGEST_OF_ANY["round"], LONGEST_OF_ANY["extra"]) == (ROUND, EXTRA_LENGTH)
+    assert LONGEST_OF_ANY["max_length"] == -(-longest // ROUND) * ROUND + EXTRA_LENGTH

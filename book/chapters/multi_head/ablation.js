@@ -35,7 +35,7 @@ export function editor(off, layers, nHeads, means) {
 
 /** The tokens that the model says to the words of a source; <eos> is the last, if it ends. */
 export const translate = (net, words, longest, edit) => transformer.greedy(net,
-  words.map((word) => net.source.indexOf(word)), longest, { edit }).map((id) => net.target[id]);
+  net.encode(words), longest, { edit }).map((id) => net.target[id]);
 
 /**
  * What a head attends to in a layer { code, name } while the model translates with all heads on.
@@ -46,7 +46,7 @@ export function attentionMap(net, words, longest, { code, name }, head) {
   const note = (step, before, after, seen) => {
     if (step === name) found.push(...seen.maps.map((heads) => Array.from(heads[head])));
   };
-  const ids = words.map((word) => net.source.indexOf(word));
+  const ids = net.encode(words);
   const said = transformer.greedy(net, ids, longest, { note }).map((id) => net.target[id]);
   const [source, read] = [[...words, "<eos>"], ["<bos>", ...said.slice(0, -1)]];
   const [rows, columns] = { e: [source, source], d: [read, read], c: [read, source] }[code[0]];
@@ -59,7 +59,7 @@ export function attentionMap(net, words, longest, { code, name }, head) {
  * total }. A token is right if the model predicts it after the right ones before it; <eos> counts.
  */
 export function* score(net, [source, target], longest, edit) {
-  const ids = source.map((word) => net.source.indexOf(word));
+  const ids = net.encode(source);
   const wanted = [...target.map((word) => net.target.indexOf(word)), transformer.EOS];
   const said = [];
   for (const id of transformer.tokens(net, ids, longest, { edit })) {

@@ -4,6 +4,7 @@ import * as composer from "../../widgets/js/composer.js";
 import * as controls from "../../widgets/js/controls.js";
 import * as math from "../../widgets/js/math.js";
 import * as ui from "../../widgets/js/ui.js";
+import * as vocabulary from "../../widgets/js/vocabulary.js";
 import * as arithmetic from "./arithmetic.js";
 import * as tracing from "./tracing.js";
 
@@ -77,15 +78,22 @@ export default {
       });
       const options = { stages, longest: engine.max_length,
         k: sentences[0].guesses.at(-1)[0].length };
+      /** How long the translation of a source of so many tokens may become. */
+      const most = (tokens) => (engine.extra === undefined ? engine.max_length
+        : Math.ceil(tokens / engine.round) * engine.round + engine.extra);
       const own = composer.own(w, { engine, number: count,
-        work: (net, words) => tracing.trace(net, words, options) });
+        work(net, words) {
+          const numbers = net.encode(words);
+          return tracing.trace(net, words, { ...options, numbers, longest: most(numbers.length) });
+        } });
       const retraced = new Map();
       /** A stored sentence as the model in the page computes it, so that it has its vectors too. */
       function retrace(one) {
         const [net, source] = [own.model(), one.source.slice(0, -1)];
         if (!net || !source.every((text) => net.source.includes(text))) return one;
         if (!retraced.has(one)) {
-          retraced.set(one, tracing.trace(net, source, { ...options, say: one.said }));
+          retraced.set(one, tracing.trace(net, source, { ...options, say: one.said,
+            numbers: source.map((text) => net.source.indexOf(text)) }));
         }
         return retraced.get(one);
       }
@@ -154,10 +162,14 @@ export default {
         const tokens = one.said.flatMap((text, i) => [" ", ui.h("span",
           { class: text === "<eos>" ? "ft-token ft-end" : "ft-token", "--i": i, text },
           shares[i] < 900 && ui.h("small", { text: ` ${percent(shares[i])}` }))]);
+        const written = vocabulary.joined(one.said);
+        const inPieces = engine.lower !== undefined
+          && written !== one.said.filter((text) => text !== "<eos>").join(" ");
         return [ui.h("span", { class: "bw-label", text: "The translation:" }), ...tokens,
           one.said.at(-1) !== "<eos>" && " … and no end yet",
           shares.some((share) => share < 900)
             && ui.h("span", { class: "ft-sure", text: " (how sure it is, where below 90 %)" }),
+          inPieces && ui.h("span", { class: "ft-words", text: `In words: ${written}` }),
         ].filter(Boolean);
       }
       const reading = ui.h("p", { class: "ft-reading" });

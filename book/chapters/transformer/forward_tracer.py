@@ -86,11 +86,6 @@ class ForwardTracer(ModelWidget):
         Args: k, how many guesses to keep at the projection (at most 3 before it); ready and
             start, as above.
         """
-        config = model.config
-        sizes = {name: getattr(config, name) for name in SIZES[:4]}
-        sizes |= {"source_vocab": len(source_vocab), "target_vocab": len(target_vocab)}
-        sizes |= {"pre_norm": config.norm == "pre", "tied": config.tied}
-        sizes["positions"] = config.positions
         vocabs = source_vocab, target_vocab
         sentences = [
             trace_sentence(model, pair.source, *vocabs, max_length=max_length, k=k)
@@ -100,7 +95,7 @@ class ForwardTracer(ModelWidget):
             packed = pack_model(model, *vocabs)
         except ValueError:  # a choice of the configuration that the page cannot compute
             packed = None
-        return cls(sizes, sentences, packed=packed, ready=ready, **start)
+        return cls(sizes_of(model, *vocabs), sentences, packed=packed, ready=ready, **start)
 
     def summary(self) -> str:
         number = len(self.sentences)
@@ -118,6 +113,18 @@ class ForwardTracer(ModelWidget):
         ]
         caption = f"What the decoder predicts after each token, for: {' '.join(one['source'])}"
         return static_table(caption, ("it reads", "it says", "probability"), rows)
+
+
+def sizes_of(
+    model: Transformer, source_vocab: Vocabulary, target_vocab: Vocabulary
+) -> dict[str, Any]:
+    """`SIZES` by name, for a model."""
+    config = model.config
+    sizes = {name: getattr(config, name) for name in SIZES[:4]}
+    sizes |= {"source_vocab": len(source_vocab), "target_vocab": len(target_vocab)}
+    sizes |= {"pre_norm": config.norm == "pre", "tied": config.tied}
+    sizes["positions"] = config.positions
+    return sizes
 
 
 def _small(one: Traced) -> dict[str, Any]:

@@ -21,14 +21,16 @@ function likeliest(logits, tokens, k) {
 /**
  * Translates a source and keeps each step of the pass. Options: stages, as the tracer has them;
  * longest, of the translation; k, how many guesses at the projection (before it at most 3);
- * say, the words of a translation, which then takes the place of the model's own.
+ * say, the words of a translation, which then takes the place of the model's own; numbers, those of
+ * the source's tokens, if they are not the words'.
  * Returns one of the tracer's sentences: { source, read, said, maps, lengths, changes, guesses },
  * and beside them vectors: for each attention layer its { queries, keys }, see transformer.js.
  * @param {any} model
  * @param {string[]} words
- * @param {{ stages: any[], longest: number, k?: number, say?: string[] }} options
+ * @param {{ stages: any[], longest: number, k?: number, say?: string[],
+ *   numbers?: number[] }} options
  */
-export function trace(model, words, { stages, longest, k = 5, say }) {
+export function trace(model, words, { stages, longest, k = 5, say, numbers = model.encode(words) }) {
   const maps = {};
   const vectors = {};
   const found = new Map(stages.map(({ name }) =>
@@ -50,9 +52,8 @@ export function trace(model, words, { stages, longest, k = 5, say }) {
     }
     (vectors[name] ??= { queries: [], keys: seen.keys }).queries.push(...seen.queries);
   }
-  const source = words.map((word) => model.source.indexOf(word));
   const hooks = say ? { note, choose: (_, n) => model.target.indexOf(say[n]) } : { note };
-  const said = transformer.greedy(model, source, say?.length ?? longest, hooks)
+  const said = transformer.greedy(model, numbers, say?.length ?? longest, hooks)
     .map((id) => model.target[id]);
   for (const heads of Object.values(maps)) { // a causal map is stored whole, with zeros
     for (const rows of heads) {
@@ -62,7 +63,7 @@ export function trace(model, words, { stages, longest, k = 5, say }) {
   }
   const all = (key) => stages.map(({ name }) => found.get(name)[key]);
   return {
-    source: [...words, model.source[transformer.EOS]],
+    source: [...numbers, transformer.EOS].map((id) => model.source[id]),
     read: [model.target[transformer.BOS], ...said.slice(0, -1)],
     said,
     maps,

@@ -1,6 +1,7 @@
 // A line for a sentence of the reader's own, which the model in the page then translates.
 import * as typed from "./typed.js";
 import * as ui from "./ui.js";
+import * as vocabulary from "./vocabulary.js";
 import * as weights from "./weights.js";
 
 const FITTING = 6; // suggested words
@@ -20,11 +21,35 @@ function range(words) {
 /** An Error for the reader, with a sentence to offer instead. */
 const refusal = (message, offer) => Object.assign(new Error(message), { offer });
 
+/** As parse, for a model that reads any word: one that it does not know is <unk> to it. */
+function cut(text, { lower, longest, ready }) {
+  const tokens = typed.tokenise(text, { lower });
+  if (!tokens.length) throw refusal("Write a sentence first", ready[0]);
+  if (tokens.length > longest) {
+    throw refusal(`At most ${longest} words fit, these are ${tokens.length}: leave some out`);
+  }
+  return { tokens, problems: [], spelled: false, offer: null };
+}
+
+/**
+ * The words of a sentence that the model reads as <unk>, each once; an Error for more tokens than
+ * fit, where its words fall into several.
+ */
+function unknown(model, words, { longest }) {
+  const { length } = model.encode(words);
+  if (length > longest) {
+    throw refusal(`At most ${longest} sub-words fit, these are ${length}: leave some out`);
+  }
+  return [...new Set(words)].filter((word) => model.pieces(word).includes(vocabulary.UNK));
+}
+
 /**
  * What a text says in the words of the model, as typed.read finds it, with all of them known;
  * else an Error that says which are not, what the model knows, and with an `offer` to translate.
  */
-export function parse(text, { words, longest, ready }) {
+export function parse(text, engine) {
+  const { words, longest, ready } = engine;
+  if (!words) return cut(text, engine);
   const found = typed.read(text, words);
   const { tokens, problems } = found;
   const offer = found.offer ?? ready[0] ?? null;
@@ -67,7 +92,8 @@ export function own(w, { engine, number, work }) {
   if (!engine.id) {
     return { element: null, model: () => null, sentence: () => null, news: () => "" };
   }
-  const size = `${Math.round(engine.bytes / 1000)} kB`;
+  const size = engine.bytes < 1e6 ? `${Math.round(engine.bytes / 1000)} kB`
+    : `${(engine.bytes / 1e6).toFixed(1)} MB`;
   let [model, waiting, closed] = [null, false, false];
   let [shown, news, run] = ["", "", 0]; // the text that the line stands for
   let held = null; // what was made of the last sentence, and its text
@@ -91,7 +117,7 @@ export function own(w, { engine, number, work }) {
   const offered = (text) => ui.button(text, () => { write(text); send(); });
   const ready = ui.h("div", { class: "co-ready", role: "group",
     "aria-label": "Sentences to try" }, engine.ready.map(offered));
-  const all = ui.h("details", { class: "co-all" },
+  const all = engine.words && ui.h("details", { class: "co-all" },
     ui.h("summary", { text: `All ${engine.words.length} words that it knows` }),
     ui.h("p", { text: [...engine.words].sort().join(" ") }));
 
@@ -112,8 +138,10 @@ export function own(w, { engine, number, work }) {
     note.classList.toggle("bw-problem", Boolean(problem));
     note.textContent = problem ? `✗ ${problem}.`
       : found ? `I read: ${found.tokens.join(" ")}${found.spelled
-        ? " (figures as words; with a blank between them, as in 4 2, they stay figures)" : ""}`
-        : `Up to ${engine.longest} tokens: numbers, money, measures, times, dates.`;
+        ? " (figures as words; with a blank between them, as in 4 2, they stay figures)" : ""}${
+        found.unknown?.length ? `. Unknown to the model: ${found.unknown.join(", ")}` : ""}`
+        : engine.words ? `Up to ${engine.longest} tokens: numbers, money, measures, times, dates.`
+          : `Up to ${engine.longest} words, in the language of the sources.`;
     note.hidden = !problem && !found && fitting.childElementCount > 0;
     instead.hidden = !offer;
     instead.replaceChildren(...(offer ? ["This works: ",
@@ -141,7 +169,7 @@ export function own(w, { engine, number, work }) {
   const begun = () => /[\p{L}]*$/u.exec(input.value.slice(0, input.selectionStart))[0];
   function suggest() {
     const start = begun().toLowerCase();
-    const words = start ? engine.words.filter((word) => word.startsWith(start)) : [];
+    const words = start && engine.words ? engine.words.filter((word) => word.startsWith(start)) : [];
     fitting.replaceChildren(...words.slice(0, FITTING).map((word) => ui.button(word, () => {
       const [from, to] = [input.selectionStart - begun().length, input.selectionStart];
       input.setRangeText(`${word} `, from, to, "end");
@@ -149,7 +177,7 @@ export function own(w, { engine, number, work }) {
       suggest();
     }, { quiet: true })));
     mark(null);
-    if (start) w.say(words.length ? `Words that fit: ${words.slice(0, FITTING).join(", ")}`
+    if (start && engine.words) w.say(words.length ? `Words that fit: ${words.slice(0, FITTING).join(", ")}`
       : `No word of the model begins with ${start}`);
   }
 
@@ -188,6 +216,7 @@ export function own(w, { engine, number, work }) {
         if (!await load(failed) || mine !== run) return; // the reader has reset it
         if (text !== null && w.get("sentence") !== number) return; // or gone elsewhere
       }
+      if (!engine.words) found.unknown = unknown(model, found.tokens, engine);
       const own = found.tokens.join(" ");
       held = { text: own, one: work(model, found.tokens) };
       shown = own; // the line stays as it was typed
@@ -217,7 +246,7 @@ export function own(w, { engine, number, work }) {
   });
 
   return {
-    element: ui.h("div", { class: "co-own" }, form, ready, all),
+    element: ui.h("div", { class: "co-own" }, [form, ready, all].filter(Boolean)),
     size,
     load,
     model: () => model,

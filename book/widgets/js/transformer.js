@@ -1,22 +1,11 @@
 // The book's Transformer in plain JavaScript: the forward pass of lib.transformer, token by token,
 // with a cache of keys and values. A vector is a Float64Array; the weights are Float32Arrays.
 import * as math from "./math.js";
+import * as parameters from "./parameters.js";
+import * as vocabulary from "./vocabulary.js";
 
-const SPECIAL = ["<pad>", "<bos>", "<eos>", "<unk>"];
 export const BOS = 1;
 export const EOS = 2;
-
-/** Half-precision numbers as they lie in a DataView, as a Float32Array. */
-function fromHalves(view) {
-  const numbers = new Float32Array(view.byteLength / 2);
-  for (let i = 0; i < numbers.length; i += 1) {
-    const bits = view.getUint16(2 * i, true);
-    const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
-    const size = exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
-    numbers[i] = bits >> 15 ? -size : size;
-  }
-  return numbers;
-}
 
 // --- parts ------------------------------------------------------------------------------------
 
@@ -83,6 +72,7 @@ function attend(query, { keys, values }, heads) {
 
 /**
  * A model from its header and the bytes of its weights, see widgets.packing. It offers
+ *   pieces(word) -> its token numbers, one unless the model reads sub-words; encode(words) -> all
  *   start(ids, hooks) -> state, after the encoder has read the source's token numbers
  *   step(id, state) -> logits of the next token; the state's caches grow by one position
  *   project(x) -> the logits of a normalised row; guess(x) -> those of a row of the decoder's
@@ -96,15 +86,8 @@ function attend(query, { keys, values }, heads) {
  */
 export function build({ header, data }) {
   const { config } = header;
-  const numbers = fromHalves(data);
-  const found = new Map();
-  let at = 0;
-  for (const [name, shape] of header.tensors) {
-    const size = shape.reduce((product, n) => product * n, 1);
-    found.set(name, numbers.subarray(at, at + size));
-    at += size;
-  }
-  if (at !== numbers.length) throw new Error(`expected ${at} weights, got ${numbers.length}`);
+  const pieces = vocabulary.reader(header);
+  const found = parameters.read(header, data);
   const get = (name) => found.get(name);
   const affine = (name) => ({ weight: get(`${name}.weight`), bias: get(`${name}.bias`) });
   const norm = (name) => (get(`${name}.gain`)
@@ -176,8 +159,10 @@ export function build({ header, data }) {
 
   return {
     config,
-    source: [...SPECIAL, ...header.source_words],
-    target: [...SPECIAL, ...header.target_words],
+    source: vocabulary.all(header.source_words),
+    target: vocabulary.all(header.target_words),
+    pieces,
+    encode: (words) => words.flatMap(pieces),
     start(ids, { note = ignore, edit = ignore } = {}) {
       const hooks = { note, edit };
       let rows = ids.map((id, i) => embed("source", id, i));

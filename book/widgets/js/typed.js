@@ -4,8 +4,8 @@
 // As lib.data.tokenise cuts: a run of letters, one digit, or one other mark.
 const LETTERS = "[\\p{L}\\p{Letter_Number}\\p{No}_]+";
 const TOKEN = new RegExp(`${LETTERS}|\\p{Decimal_Number}|[^\\p{L}\\p{N}_\\s]`, "gu");
-const clean = (text) => text.toLowerCase().normalize("NFC");
-export const tokenise = (text) => clean(text).match(TOKEN) ?? [];
+const clean = (text, { lower = true } = {}) => (lower ? text.toLowerCase() : text).normalize("NFC");
+export const tokenise = (text, options = {}) => clean(text, options).match(TOKEN) ?? [];
 
 // Here a number stays in one piece: 1,000 or 2.5 or −4 or 13th.
 const FIGURES = "(?:(?<=^|\\s)[-−])?(?:\\d{1,3}(?:,\\d{3})+(?!\\d)|\\d+)"

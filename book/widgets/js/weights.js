@@ -1,17 +1,17 @@
 // Where a model's weights come from: a file beside the page's scripts, or the kernel of a notebook.
 // Nothing is fetched before `load` is called, and a model comes once for a page.
 import * as demand from "./demand.js";
+import * as parameters from "./parameters.js";
 import * as transformer from "./transformer.js";
 
 const PATIENCE = 20_000; // milliseconds that a kernel may take
 const loaded = new Map();
 
-const bytes = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
-
 const fromPage = async (id) => {
   const { header, data } = await demand.fromPage(`models/${id}.js`, () => window.bookModels?.[id],
-    "the model did not load. Try again when you are online");
-  return { header, data: bytes(data) };
+    location.protocol === "file:" ? "the model did not load. Its file must stand beside the page"
+      : "the model did not load. Try again when you are online");
+  return { header, data: parameters.fromText(data, header) };
 };
 
 const fromKernel = (id, model) => new Promise((resolve, reject) => {
