@@ -1,0 +1,77 @@
+"""8-bit parameters: a step of decoding reads a quarter of the bytes.
+
+For one sentence each parameter is read once in a step and used once, so a step takes the time in
+which the parameters come from memory. `in_8_bits` stores each matrix in whole numbers from -127 to
+127, with a scale for each row, and leaves the rest of the model as it is.
+"""
+
+from copy import deepcopy
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lib.layers import TiedProjection
+from lib.transformer import Transformer
+
+LARGEST = 127  # of the whole numbers
+FEW = 32  # rows up to which reading the matrix takes longer than multiplying with it
+
+
+class EightBitLinear(nn.Module):
+    """x W^T + b, with W in 8 bits: W_ij is about s_i times a whole number, s_i = max_j |W_ij| / 127.
+
+    Inputs and the product are rounded to bfloat16, which torch's kernel for such matrices asks for;
+    the bias is added in the type of x. Each row of x is rounded by itself, so a sentence gets the
+    same translation whichever sentences stand beside it. (Kernels that turn x into 8 bits too take
+    one scale for all rows.) For more than a few rows the matrix is unpacked: then a step takes the
+    time of the arithmetic, not that of the bytes.
+
+    Args: weight (out, in) and bias (out) or None, of the layer that it stands for.
+    Shapes: x (*batch, in). Returns (*batch, out).
+    Errors: ValueError for a weight with NaN or infinity.
+    Source: ours; whole numbers with a scale for each row as in Jacob et al. 2018, symmetric.
+    """
+
+    def __init__(self, weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"] | None = None):
+        super().__init__()
+        if not weight.isfinite().all():
+            raise ValueError("expected a finite weight, got NaN or infinity; train the model again")
+        largest = weight.detach().abs().amax(dim=1).float()
+        scale = (largest / LARGEST).clamp(min=torch.finfo(torch.bfloat16).tiny).bfloat16()
+        whole = (weight.detach().float() / scale.float()[:, None]).round().clamp(-LARGEST, LARGEST)
+        self.register_buffer("whole", whole.to(torch.int8))
+        self.register_buffer("scale", scale)
+        self.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+
+    @property
+    def in_features(self) -> int:
+        """The dimension of x, as in nn.Linear."""
+        return cast(Tensor, self.whole).shape[1]
+
+    def forward(self, x: Float[Tensor, "*batch in"]) -> Float[Tensor, "*batch out"]:
+        whole, scale = cast(Tensor, self.whole), cast(Tensor, self.scale)
+        rows = x.reshape(-1, x.shape[-1]).bfloat16()
+        if len(rows) <= FEW and x.device.type == "cpu":
+            product = torch._weight_int8pack_mm(rows, whole, scale)
+        else:
+            product = F.linear(rows.float(), whole.float() * scale.float()[:, None]).bfloat16()
+        y = product.to(x.dtype) if self.bias is None else product + self.bias
+        return y.view(*x.shape[:-1], -1)
+
+
+def in_8_bits(model: Transformer) -> Transformer:
+    """A copy of the model with its matrices in 8 bits, for decoding on a processor.
+
+    Embeddings keep their numbers, since a step reads one row of them; a tied projection, which
+    reads them all, gets 8 bits of its own.
+    """
+    packed = deepcopy(model).eval()
+    for name, layer in list(packed.named_modules()):
+        if isinstance(layer, nn.Linear | TiedProjection):
+            path, _, last = name.rpartition(".")
+            bias = layer.bias if isinstance(layer, nn.Linear) else None
+            setattr(packed.get_submodule(path), last, EightBitLinear(layer.weight, bias))
+    return packed
