@@ -119,7 +119,8 @@ class KeyValueCache:
     concatenating old and new at each step would copy O(n^2). `length` counts the positions stored.
 
     Args: grows, True for self-attention, whose keys become more with each step. False for
-        cross-attention: its keys, those of the source, are stored once and then only read.
+        cross-attention: its keys, those of the source, are stored once and then only read, by all
+        hypotheses of a beam, see `Readers`.
 
     Source: ours; the idea is as old as decoding with the Transformer.
     """
@@ -127,6 +128,7 @@ class KeyValueCache:
     def __init__(self, *, grows: bool = True) -> None:
         self.grows = grows
         self.length = 0
+        self.readers: Readers | None = None  # of a store that several rows of a batch share
         self._key = self._value = torch.empty(0, 0, 0, 0)
 
     def append(
@@ -174,18 +176,31 @@ class KeyValueCache:
         self,
     ) -> tuple[Float[Tensor, "batch heads key d_k"], Float[Tensor, "batch heads key d_v"]]:
         """Return the keys and values of all positions so far."""
-        return self._key[:, :, : self.length], self._value[:, :, : self.length]
+        key, value = self._key[:, :, : self.length], self._value[:, :, : self.length]
+        if self.readers is None:
+            return key, value
+        return key[self.readers.sequence], value[self.readers.sequence]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "KeyValueCache":
         """Return a cache that holds these sequences of the batch, in this order, each any number of
         times: a beam goes on with some hypotheses and drops others.
 
+        A cache that grows copies them, since each will go on in its own way. One that does not is
+        shared: only who reads what is noted.
         Errors: torch's IndexError for rows that it does not have.
         """
         chosen = copy(self)
-        if self.length:
+        if self.length and self.grows:
             chosen._key, chosen._value = self._key[rows], self._value[rows]
+        elif self.length:
+            readers = self.readers or Readers.one_each(len(self._key), rows.device)
+            chosen.readers, kept = readers.select(rows)
+            if kept is not None:
+                chosen._key, chosen._value = self._key[kept], self._value[kept]
         return chosen
+
+    def select_as(self, chosen: "KeyValueCache") -> "KeyValueCache":
+        """What `select` gives with the rows that made `chosen` of a cache with the same readers."""
 
 
 def _moved(old: Tensor, length: int, new: Tensor, room: int) -> Tensor:

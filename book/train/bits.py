@@ -21,7 +21,7 @@ FEW = 32  # rows up to which reading the matrix takes longer than multiplying wi
 
 
 class EightBitLinear(nn.Module):
-    """x W^T + b, with W in 8 bits: W_ij is about s_i times a whole number, s_i = max_j |W_ij| / 127.
+    """x W^T + b with W in 8 bits: W_ij = s_i times a whole number, where s_i = max_j |W_ij| / 127.
 
     Inputs and the product are rounded to bfloat16, which torch's kernel for such matrices asks for;
     the bias is added in the type of x. Each row of x is rounded by itself, so a sentence gets the
