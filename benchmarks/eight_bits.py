@@ -1,6 +1,6 @@
 """What 8-bit parameters change: the same sentences translated with and without.
 
-    python benchmarks/eight_bits.py [--only published base] [--steps 300] ...
+    python benchmarks/eight_bits.py [--only published base] [--steps 240] ...
 
 The published model, and one of the paper's base size that is trained on the book's translation task
 here, translate the first 500 held-out sentences greedily, and the first 100 of them with a beam of
@@ -103,7 +103,7 @@ def translations(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    options = {"steps": 300, "lr": 5e-4, "warmup": 30, "batch_size": 32}
+    options = {"steps": 240, "lr": 4e-4, "warmup": 30, "batch_size": 16}
     given = command_line(__file__, __doc__, {"model": MODELS}, arguments, **options)
     training = vars(given.options)
     grid(
