@@ -1,12 +1,12 @@
 """What 8-bit parameters change: the same sentences translated with and without.
 
-    python benchmarks/eight_bits.py [--only published base] [--steps 240] ...
+    python benchmarks/eight_bits.py [--only published medium base] [--steps 400] ...
 
-The published model, and one of the paper's base size that is trained on the book's translation task
-here, translate the first 500 held-out sentences greedily, and the first 100 of them with a beam of
-4: in float32, and with their matrices in 8 bits. Recorded in results/eight_bits.json: how many
-translations have the same tokens, how many are the reference, BLEU, and the largest change of a
-score with the beam.
+The published model, and two that are trained on the book's translation task here, translate the
+first 500 held-out sentences greedily, and the first 100 of them with a beam of 4: in float32, and
+with their matrices in 8 bits. The two have the sizes "medium" and "base" of `make bench`, with the
+words of the task. Recorded in results/eight_bits.json: how many translations have the same tokens,
+how many are the reference, BLEU, and the largest change of a score with the beam.
 """
 
 import sys
@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "book"))
+sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
+from sizes import DECODED as SIZES
 from torch import Tensor
 
 from lib.data import PAD, Pair, Vocabulary, endless, make_batch
@@ -32,8 +34,8 @@ from tasks.translation import translation_pairs
 from train.bits import in_8_bits
 from train.checkpoints import load_published
 
-MODELS = ("published", "base")
-BASE = {"d_model": 512, "n_heads": 8, "d_ff": 2048, "n_layers": 6}
+MODELS = ("published", "medium", "base")
+RATES = {"medium": 1e-3, "base": 4e-4}
 LIKE_PUBLISHED = {"norm": "pre", "positions": "rotary", "dropout": 0.0, "tied": False}
 WAYS = {"greedy": (None, 500), "beam 4": (4, 100)}  # beam, sentences
 MOST = 60  # tokens of a translation
@@ -47,7 +49,7 @@ def run(model: str, **training: Any) -> dict[str, Any]:
     if model == "published":
         plain, *vocabs = load_published()
     else:
-        plain, vocabs, found["trained"] = base(**training)
+        plain, vocabs, found["trained"] = trained(model, **training)
     models = {"float32": plain, "8 bits": in_8_bits(plain)}
     found["parameters"] = sum(p.numel() for p in plain.parameters())
     for way, (beam, sentences) in WAYS.items():
@@ -69,18 +71,20 @@ def run(model: str, **training: Any) -> dict[str, Any]:
     return found
 
 
-def base(
-    steps: int, lr: float, warmup: int, batch_size: int
+def trained(
+    name: str, steps: int, warmup: int, batch_size: int
 ) -> tuple[Transformer, list[Vocabulary], dict[str, float]]:
-    """Train a model of base size, with the words of the task."""
+    """Train a model of this size, with the words of the task."""
     training, _ = translation_pairs()
     vocabs = [Vocabulary.from_sentences(pair[side] for pair in training) for side in (0, 1)]
     seed_everything(0)
-    model = Transformer(Config(*map(len, vocabs), **BASE, **LIKE_PUBLISHED))
+    size = SIZES[name]
+    sizes = (size.d_model, size.n_heads, size.d_ff, size.n_layers)
+    model = Transformer(Config(*map(len, vocabs), *sizes, **LIKE_PUBLISHED))
     stream = endless(training, *vocabs, batch_size, seed=0)
     start = time.process_time()
     with low_precision(torch.device("cpu"), torch.bfloat16):
-        losses = train(model, stream, steps, lr, schedule=cosine(steps, warmup))
+        losses = train(model, stream, steps, RATES[name], schedule=cosine(steps, warmup))
     seconds = round(time.process_time() - start)
     return model, vocabs, {"seconds": seconds, "loss": round(sum(losses[-20:]) / 20, 4)}
 
@@ -103,7 +107,7 @@ def translations(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    options = {"steps": 240, "lr": 4e-4, "warmup": 30, "batch_size": 16}
+    options = {"steps": 400, "warmup": 30, "batch_size": 32}
     given = command_line(__file__, __doc__, {"model": MODELS}, arguments, **options)
     training = vars(given.options)
     grid(

@@ -132,9 +132,7 @@ class Readers(NamedTuple):
         rows = torch.arange(n, device=device)
         return Readers(rows, torch.zeros_like(rows), n, 1)
 
-    def select(
-        self, rows: Int[Tensor, " rows"]
-    ) -> tuple["Readers", Int[Tensor, " kept"] | None]:
+    def select(self, rows: Int[Tensor, " rows"]) -> tuple["Readers", Int[Tensor, " kept"] | None]:
         """The readers that go on, and the sequences to keep: None for all.
 
         Sequences that nobody reads are dropped once they are half of the store, so that in all no
@@ -230,9 +228,7 @@ class KeyValueCache:
 
     def stored(
         self,
-    ) -> tuple[
-        Float[Tensor, "sequences heads key d_k"], Float[Tensor, "sequences heads key d_v"]
-    ]:
+    ) -> tuple[Float[Tensor, "sequences heads key d_k"], Float[Tensor, "sequences heads key d_v"]]:
         """The same, but what several rows of the batch share only once."""
         return self._key[:, :, : self.length], self._value[:, :, : self.length]
 

@@ -5,6 +5,7 @@ which the parameters come from memory. `in_8_bits` stores each matrix in whole n
 127, with a scale for each row, and leaves the rest of the model as it is.
 """
 
+import platform
 from copy import deepcopy
 from typing import cast
 
@@ -17,7 +18,7 @@ from lib.layers import TiedProjection
 from lib.transformer import Transformer
 
 LARGEST = 127  # of the whole numbers
-FEW = 32  # rows up to which reading the matrix takes longer than multiplying with it
+FEW = 64  # rows up to which torch's kernel is faster than unpacking the matrix
 
 
 class EightBitLinear(nn.Module):
@@ -60,6 +61,29 @@ class EightBitLinear(nn.Module):
             product = F.linear(rows.float(), whole.float() * scale.float()[:, None]).bfloat16()
         y = product.to(x.dtype) if self.bias is None else product + self.bias
         return y.view(*x.shape[:-1], -1)
+
+
+def expect_8_bits(device: torch.device) -> None:
+    """Check that 8 bits help here: torch's kernel for the processor, which needs AVX2 on x86.
+
+    Errors: ValueError for another device, a torch without the kernel, and an x86 processor with
+    neither AVX2 nor AVX-512, on which the kernel took twice as long as float32.
+    """
+    if device.type != "cpu":
+        raise ValueError(
+            f"expected --device cpu with 8 bits, got {device}; their kernel is the processor's"
+        )
+    if not hasattr(torch, "_weight_int8pack_mm"):
+        raise ValueError(
+            f"expected a torch with a kernel for matrices in 8 bits, got {torch.__version__}; "
+            "leave out --bits 8"
+        )
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    if x86 and torch.backends.cpu.get_cpu_capability() == "DEFAULT":
+        raise ValueError(
+            "expected a processor with AVX2 or AVX-512, got one with neither, on which 8 bits take "
+            "longer than 32; leave out --bits 8"
+        )
 
 
 def in_8_bits(model: Transformer) -> Transformer:

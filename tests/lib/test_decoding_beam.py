@@ -315,8 +315,10 @@ def test_leaves_the_mode_as_it_was(mode):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"beam": 0}, "expected n, a beam and a max_length of at least 1, got n=1, beam=0"),
-        ({"max_length": 0}, "got n=1, beam=4 and max_length=0"),
+        ({"beam": 0}, "expected n and a beam of at least 1, got n=1 and beam=0"),
+        ({"max_length": 0}, "expected max_length of at least 1, got 0"),
+        ({"min_length": 6}, "expected min_length from 0 to 5, got 6"),
+        ({"min_length": -1}, "expected min_length from 0 to 5, got -1"),
         ({"alpha": -1.0}, "alpha from 0 to 50, got 5 and -1.0"),
     ],
 )
@@ -326,7 +328,7 @@ def test_what_it_refuses(arguments, message):
 
 
 def test_no_best_one_is_refused():
-    with pytest.raises(ValueError, match="of at least 1, got n=0, beam=4 and max_length=5"):
+    with pytest.raises(ValueError, match="of at least 1, got n=0 and beam=4"):
         n_best(Table(GARDEN_PATH), *ONE, 5, n=0)
 
 
