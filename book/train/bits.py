@@ -18,6 +18,7 @@ from lib.layers import TiedProjection
 from lib.transformer import Transformer
 
 LARGEST = 127  # of the whole numbers
+TOGETHER = 32  # entries of x that the kernel reads at a time; it looks for no end between them
 FEW = 64  # rows up to which torch's kernel is faster than unpacking the matrix
 
 
@@ -43,18 +44,17 @@ class EightBitLinear(nn.Module):
         largest = weight.detach().abs().amax(dim=1).float()
         scale = (largest / LARGEST).clamp(min=torch.finfo(torch.bfloat16).tiny).bfloat16()
         whole = (weight.detach().float() / scale.float()[:, None]).round().clamp(-LARGEST, LARGEST)
-        self.register_buffer("whole", whole.to(torch.int8))
+        self.in_features = weight.shape[1]
+        self.missing = -self.in_features % TOGETHER  # columns of 0 that fill the last ones up
+        self.register_buffer("whole", F.pad(whole.to(torch.int8), (0, self.missing)))
         self.register_buffer("scale", scale)
         self.bias = None if bias is None else nn.Parameter(bias.detach().clone())
 
-    @property
-    def in_features(self) -> int:
-        """The dimension of x, as in nn.Linear."""
-        return cast(Tensor, self.whole).shape[1]
-
     def forward(self, x: Float[Tensor, "*batch in"]) -> Float[Tensor, "*batch out"]:
         whole, scale = cast(Tensor, self.whole), cast(Tensor, self.scale)
-        rows = x.reshape(-1, x.shape[-1]).bfloat16()
+        rows = x.reshape(-1, self.in_features).bfloat16()
+        if self.missing:
+            rows = F.pad(rows, (0, self.missing))
         if len(rows) <= FEW and x.device.type == "cpu":
             product = torch._weight_int8pack_mm(rows, whole, scale)
         else:
