@@ -236,7 +236,7 @@ def test_every_position_scheme(positions):
 
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 23])
-@pytest.mark.parametrize("beam", [1, 2, 5])
+@pytest.mark.parametrize("beam", [2, 5])
 def test_a_shared_source_gives_the_same_numbers_as_a_copied_one(batch, beam, monkeypatch):
     """To the last bit, in float32: each row still has a kernel's call of one query."""
     model = transformer(3, vocab=31).float()
@@ -258,7 +258,7 @@ def test_a_shared_source_gives_the_same_numbers_as_a_copied_one(batch, beam, mon
     monkeypatch.setattr(KeyValueCache, "select", copied)
     monkeypatch.setattr(TransformerState, "select", select)
     again = n_best(model, source, lengths, 40, n=beam, beam=beam)
-    assert len(seen) > (beam > 1 or batch > 1)
+    assert len(seen) > 1
     for one, other in zip(shared, again, strict=True):
         assert torch.equal(one, other)
 
