@@ -430,7 +430,7 @@ class MultiHeadAttention(nn.Module):
         key = key.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1)
         return attention_weights(query, key, mask, bias=bias)
 
-    def _split_heads(self, projection: nn.Linear, x: Tensor) -> Tensor:
+    def _split_heads(self, projection: nn.Module, x: Tensor) -> Tensor:
         """Project: (batch, time, d) -> (batch, time, heads * d_k) -> (batch, heads, time, d_k)."""
         if x.dim() != 3:
             raise ValueError(
