@@ -142,7 +142,7 @@ def with_references(root, tmp_path):
 
 
 def test_8_bits_are_scored_beside_32(runs, tmp_path, capsys):
-    root, said = runs
+    root, _ = runs
     given = with_references(root, tmp_path)
     assert run(root / "one", *given) == 0
     plain = capsys.readouterr()
