@@ -228,6 +228,7 @@ bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and
 	$(BIN)/python -m pip install --quiet -r requirements/bench.txt
 	$(BIN)/python -m pip install --quiet --no-deps d2l==1.0.3
 	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/decoding_speed.py
 	$(BIN)/python benchmarks/browser_forward.py
 
 weigh: $(VENV)/browser.stamp book ## what each page costs its reader, and what axe-core finds

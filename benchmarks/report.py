@@ -710,6 +710,33 @@ def bench(record: dict[str, Any]) -> str:
 
 
 @from_record
+def decoding_speed(record: dict[str, Any]) -> str:
+    rows = [
+        [run["work"], size, *(f"{row['ratio']:.2f}" for row in found["rows"].values())]
+        for run in record["runs"]
+        for size, found in run["found"].items()
+    ]
+    names = record["runs"][0]["found"]["base"]["rows"]
+    return table(" | ".join(["work", "size", *names]), rows)
+
+
+@from_record
+def eight_bits(record: dict[str, Any]) -> str:
+    rows = [
+        [
+            run["model"],
+            f"{run['parameters']:,}",
+            way,
+            f"{run[way]['same']} of {run[way]['sentences']}",
+            *(f"{run[way][bits]['bleu']:.2f}" for bits in ("float32", "8 bits")),
+        ]
+        for run in record["runs"]
+        for way in ("greedy", "beam 4")
+    ]
+    return table("model | parameters | search | same tokens | BLEU, float32 | BLEU, 8 bits", rows)
+
+
+@from_record
 def browser_forward(record: dict[str, Any]) -> str:
     ways = ["page", "page, traced", "the widget, pressed", "torch"]
     rows = [

@@ -34,6 +34,7 @@ SIZES = {
     "small": Size(128, 4, 2, 512, 200, 64, 24, 24),
     "medium": Size(256, 8, 3, 1024, 8000, 64, 20, 10),
 }
+DECODED = SIZES | {"base": Size(512, 8, 6, 2048, 8000, 64, 20, 10)}  # the paper's base size
 RECURRENT_SIZES = (
     RecurrentSize(64, 128, 200, 64, 14, 1),
     RecurrentSize(256, 256, 200, 64, 20, 1),

@@ -10,7 +10,7 @@ import inspect
 import math
 from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -112,6 +112,51 @@ def _require_fitting(query: Tensor, key: Tensor, value: Tensor) -> None:
         )
 
 
+class Readers(NamedTuple):
+    """Which of the sequences in a store each row of a batch reads: beams of one source share it.
+
+    sequence  the number of each row's sequence
+    column    how many rows before it read the same one
+    n         sequences in the store
+    width     the most rows that read one sequence
+    """
+
+    sequence: Int[Tensor, " rows"]
+    column: Int[Tensor, " rows"]
+    n: int
+    width: int
+
+    @staticmethod
+    def one_each(n: int, device: torch.device) -> "Readers":
+        """Row i reads sequence i."""
+        rows = torch.arange(n, device=device)
+        return Readers(rows, torch.zeros_like(rows), n, 1)
+
+    def select(self, rows: Int[Tensor, " rows"]) -> tuple["Readers", Int[Tensor, " kept"] | None]:
+        """The readers that go on, and the sequences to keep: None for all.
+
+        Sequences that nobody reads are dropped once they are half of the store, so that in all no
+        more is copied than the store held at first.
+        Errors: torch's IndexError for rows that there are not.
+        """
+        sequence, kept = self.sequence[rows], None
+        count = torch.bincount(sequence, minlength=self.n)
+        used = count > 0
+        if 2 * int(used.sum()) <= self.n:
+            kept, count = used.nonzero()[:, 0], count[used]
+            sequence = (used.cumsum(0) - 1)[sequence]
+        order, column = sequence.argsort(stable=True), torch.empty_like(sequence)
+        before = (count.cumsum(0) - count)[sequence[order]]
+        column[order] = torch.arange(len(rows), device=rows.device) - before
+        return Readers(sequence, column, len(count), max(count.tolist(), default=0)), kept
+
+    def in_table(self, x: Tensor) -> Tensor:
+        """(rows, ...) as (n, width, ...), with a line for each sequence; 0 where no row reads."""
+        table = x.new_zeros(self.n, self.width, *x.shape[1:])
+        table[self.sequence, self.column] = x
+        return table
+
+
 class KeyValueCache:
     """Room for the keys and values of one attention layer, filled from the left.
 
@@ -119,7 +164,8 @@ class KeyValueCache:
     concatenating old and new at each step would copy O(n^2). `length` counts the positions stored.
 
     Args: grows, True for self-attention, whose keys become more with each step. False for
-        cross-attention: its keys, those of the source, are stored once and then only read.
+        cross-attention: its keys, those of the source, are stored once and then only read, by all
+        hypotheses of a beam, see `Readers`.
 
     Source: ours; the idea is as old as decoding with the Transformer.
     """
@@ -127,6 +173,7 @@ class KeyValueCache:
     def __init__(self, *, grows: bool = True) -> None:
         self.grows = grows
         self.length = 0
+        self.readers: Readers | None = None  # of a store that several rows of a batch share
         self._key = self._value = torch.empty(0, 0, 0, 0)
 
     def append(
@@ -174,17 +221,48 @@ class KeyValueCache:
         self,
     ) -> tuple[Float[Tensor, "batch heads key d_k"], Float[Tensor, "batch heads key d_v"]]:
         """Return the keys and values of all positions so far."""
+        key, value = self.stored()
+        if self.readers is None:
+            return key, value
+        return key[self.readers.sequence], value[self.readers.sequence]
+
+    def stored(
+        self,
+    ) -> tuple[Float[Tensor, "sequences heads key d_k"], Float[Tensor, "sequences heads key d_v"]]:
+        """The same, but what several rows of the batch share only once."""
         return self._key[:, :, : self.length], self._value[:, :, : self.length]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "KeyValueCache":
         """Return a cache that holds these sequences of the batch, in this order, each any number of
         times: a beam goes on with some hypotheses and drops others.
 
+        A cache that grows copies them, since each will go on in its own way. One that does not is
+        shared: only who reads what is noted.
         Errors: torch's IndexError for rows that it does not have.
         """
+        if not self.grows and self.length:
+            return self.read_by(*self.readers_after(rows))
         chosen = copy(self)
         if self.length:
             chosen._key, chosen._value = self._key[rows], self._value[rows]
+        return chosen
+
+    def readers_after(
+        self, rows: Int[Tensor, " rows"]
+    ) -> tuple[Readers, Int[Tensor, " kept"] | None]:
+        """Who reads which sequence once these rows are selected, and the sequences to keep."""
+        readers = self.readers or Readers.one_each(len(self._key), rows.device)
+        return readers.select(rows)
+
+    def read_by(self, readers: Readers, kept: Int[Tensor, " kept"] | None) -> "KeyValueCache":
+        """Return a cache with other readers and only the sequences `kept`, from `Readers.select`.
+
+        The layers of a stack have the same readers, so these are worked out once for all.
+        """
+        chosen = copy(self)
+        chosen.readers = readers
+        if kept is not None:
+            chosen._key, chosen._value = self._key[kept], self._value[kept]
         return chosen
 
 
@@ -285,8 +363,8 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x_query: Float[Tensor, "batch query d_query_in"],
-        x_key: Float[Tensor, "batch key d_key_in"] | None = None,
-        x_value: Float[Tensor, "batch key d_value_in"] | None = None,
+        x_key: Float[Tensor, "sequences key d_key_in"] | None = None,
+        x_value: Float[Tensor, "sequences key d_value_in"] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
         *,
         cache: KeyValueCache | None = None,
@@ -310,23 +388,28 @@ class MultiHeadAttention(nn.Module):
         # In self-attention the positions of this call come after those that the cache holds.
         offset = cache.length if cache is not None and cache.grows else 0
         query = self._rotated(self._split_heads(self.w_q, x_query), offset)
+        readers = None if cache is None else cache.readers
         if cache is not None and cache.length and not cache.grows:
             # In cross-attention the source does not change: it was projected at the first step.
-            key, value = cache.read()
+            key, value = cache.stored()
         else:
             key = self._rotated(self._split_heads(self.w_k, x_key), offset)
             value = self._split_heads(self.w_v, x_value)
             if cache is not None:
                 key, value = cache.append(key, value)  # from here on, with all earlier ones
         dropout = self.dropout if self.training else 0.0
-        attended = _attend_in_groups(query, key, value, mask, self._bias(query, key), dropout)
+        bias = self._bias(query, key)
+        if readers is None:
+            attended = _attend_in_groups(query, key, value, mask, bias, dropout)
+        else:
+            attended = _attend_to_shared(query, key, value, mask, bias, dropout, readers)
         # (batch, heads, query, d_v) -> (batch, query, heads, d_v) -> (batch, query, heads * d_v)
         return self.w_o(attended.transpose(1, 2).flatten(2))  # (batch, query, d_out)
 
     def attention_weights(
         self,
         x_query: Float[Tensor, "batch query d_query_in"],
-        x_key: Float[Tensor, "batch key d_key_in"] | None = None,
+        x_key: Float[Tensor, "sequences key d_key_in"] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
         *,
         cache: KeyValueCache | None = None,
@@ -347,7 +430,7 @@ class MultiHeadAttention(nn.Module):
         key = key.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1)
         return attention_weights(query, key, mask, bias=bias)
 
-    def _split_heads(self, projection: nn.Linear, x: Tensor) -> Tensor:
+    def _split_heads(self, projection: nn.Module, x: Tensor) -> Tensor:
         """Project: (batch, time, d) -> (batch, time, heads * d_k) -> (batch, heads, time, d_k)."""
         if x.dim() != 3:
             raise ValueError(
@@ -386,6 +469,42 @@ def _attend_in_groups(
     return F.scaled_dot_product_attention(
         query, key, value, attn_mask=added, dropout_p=dropout, enable_gqa=True
     )
+
+
+def _attend_to_shared(
+    query: Float[Tensor, "rows heads query d_k"],
+    key: Float[Tensor, "sequences kv_heads key d_k"],
+    value: Float[Tensor, "sequences kv_heads key d_v"],
+    mask: Tensor | None,
+    bias: Tensor | None,
+    dropout: float,
+    readers: Readers,
+) -> Float[Tensor, "rows heads query d_v"]:
+    """Attention of rows that share keys and values, none of which is copied.
+
+    Each kernel call has one query of a row, as if each row had keys of its own, so the numbers are
+    the same to the last bit; it is made for a line or for a column of the table of readers,
+    whichever are fewer.
+    """
+    queries, masks = readers.in_table(query), None
+    if mask is not None:  # each row has its own, or all have one
+        rows = mask.expand(len(query), *mask.shape[mask.dim() > 2 :])
+        masks = readers.in_table(rows)
+
+    def attend(of: Any, key: Tensor, value: Tensor) -> Tensor:
+        its_mask = None if masks is None else masks[of]
+        return _attend_in_groups(queries[of], key, value, its_mask, bias, dropout)
+
+    if readers.n < readers.width:
+        parts = [
+            attend(i, *(x[i].expand(readers.width, *x.shape[1:]) for x in (key, value)))
+            for i in range(readers.n)
+        ]
+        table = torch.stack(parts)
+    else:
+        parts = [attend((slice(None), j), key, value) for j in range(readers.width)]
+        table = torch.stack(parts, dim=1)
+    return table[readers.sequence, readers.column]
 
 
 @torch.no_grad()

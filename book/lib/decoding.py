@@ -6,11 +6,11 @@ answers it from BOS on, or a language model, which continues the prefix that it 
 """
 
 from collections.abc import Callable, Sequence
-from math import isfinite
+from math import isfinite, log
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -53,6 +53,8 @@ def decode(
     source_lengths: Int[Tensor, " batch"],
     max_length: int,
     choose: Callable[[Float[Tensor, "batch vocab"]], Int[Tensor, " batch"]],
+    *,
+    min_length: int = 0,
 ) -> tuple[Int[Tensor, "batch time"], Float[Tensor, "batch time source_time"] | None]:
     """Feed each token back that `choose(logits)` gives, until every sentence has ended.
 
@@ -62,13 +64,13 @@ def decode(
         source_lengths: how many of its tokens are real.
         max_length: the most tokens that are made.
         choose: the rule, from the logits of a step to its tokens.
+        min_length: the fewest tokens before EOS: until then its logit is -inf.
     Returns: the new tokens, EOS included and PAD after it; and each step's weights over the source,
         or None from a model without attention.
-    Errors: ValueError for max_length below 1, or logits that leave a sentence no token: none that
-        is above -inf, or NaN.
+    Errors: ValueError for max_length below 1, a min_length that is not from 0 to max_length, or
+        logits that leave a sentence no token: none that is above -inf, or NaN.
     """
-    if max_length < 1:
-        raise ValueError(f"expected max_length of at least 1, got {max_length}")
+    _require_lengths(min_length, max_length)
     tokens: list[Tensor] = []
     maps: list[Tensor | None] = []
     with in_mode(model, training=False):
@@ -77,6 +79,8 @@ def decode(
         ended = torch.zeros_like(token, dtype=torch.bool)
         while len(tokens) < max_length and not ended.all():
             logits, weights, state = model.step(token, state)
+            if len(tokens) < min_length:
+                logits = _without_end(logits)
             if not isfinite(logits.amax(dim=-1).sum().item()):
                 logits = logits.masked_fill(ended.unsqueeze(1), 0.0)  # nobody reads these
                 _require_choice(logits.amax(dim=-1))
@@ -86,6 +90,18 @@ def decode(
             ended |= token == EOS
     weighted = [weights for weights in maps if weights is not None]
     return torch.stack(tokens, dim=1), torch.stack(weighted, dim=1) if weighted else None
+
+
+def _require_lengths(min_length: int, max_length: int) -> None:
+    if max_length < 1:
+        raise ValueError(f"expected max_length of at least 1, got {max_length}")
+    if not 0 <= min_length <= max_length:
+        raise ValueError(f"expected min_length from 0 to {max_length}, got {min_length}")
+
+
+def _without_end(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
+    """The same, where no sentence may end yet."""
+    return logits.index_fill(-1, torch.tensor([EOS], device=logits.device), -torch.inf)
 
 
 def _require_choice(largest: Float[Tensor, " batch"]) -> None:
@@ -102,13 +118,16 @@ def greedy(
     source: Int[Tensor, "batch source_time"],
     source_lengths: Int[Tensor, " batch"],
     max_length: int,
+    *,
+    min_length: int = 0,
 ) -> tuple[Int[Tensor, "batch time"], Float[Tensor, "batch time source_time"] | None]:
     """Take the likeliest token at each step: y_t = argmax p(y | y_1 .. y_{t-1}, source).
 
-    Returns and errors: those of `decode`.
+    Arguments, returns and errors: those of `decode`.
     Source: Sutskever et al. 2014, section 3.2, with a beam of one.
     """
-    return decode(model, source, source_lengths, max_length, lambda logits: logits.argmax(dim=-1))
+    inputs = (model, source, source_lengths, max_length)
+    return decode(*inputs, lambda logits: logits.argmax(dim=-1), min_length=min_length)
 
 
 def with_temperature(
@@ -172,6 +191,37 @@ def keep_top_p(logits: Float[Tensor, "*batch vocab"], p: float) -> Float[Tensor,
     return torch.full_like(logits, -torch.inf).scatter(-1, order, nucleus)
 
 
+def keep_min_p(logits: Float[Tensor, "*batch vocab"], p: float) -> Float[Tensor, "*batch vocab"]:
+    """Leave the tokens that are at least p times as likely as the likeliest; set others to -inf.
+
+    Where the model is sure few are left, where it is unsure many are; the likeliest always stays.
+
+    Errors: ValueError for p not above 0 or above 1.
+    Source: Nguyen et al. 2024.
+    """
+    if not 0 < p <= 1:
+        raise ValueError(f"expected p above 0 and at most 1, got {p}; p = 1 leaves the likeliest")
+    return logits.masked_fill(logits < logits.amax(dim=-1, keepdim=True) + log(p), -torch.inf)
+
+
+def penalise_repetition(
+    logits: Float[Tensor, "*batch vocab"], written: Bool[Tensor, "*batch vocab"], penalty: float
+) -> Float[Tensor, "*batch vocab"]:
+    """Divide the logits of words that are written already by the penalty, or multiply them.
+
+    A logit above 0 is divided and one below 0 multiplied, so both fall with a penalty above 1, but
+    by how much depends on where 0 is, which a softmax does not care about.
+
+    Args: written, True for the words that a sentence has already.
+    Errors: ValueError for a penalty that is not above 0.
+    Source: Keskar et al. 2019, section 4.1, who divide all; in this form as in transformers.
+    """
+    if not penalty > 0:
+        raise ValueError(f"expected a penalty above 0, got {penalty}; 1 changes nothing")
+    lower = torch.where(logits > 0, logits / penalty, logits * penalty)
+    return torch.where(written, lower, logits)
+
+
 def sample(
     model: SequenceModel,
     source: Int[Tensor, "batch source_time"],
@@ -181,12 +231,16 @@ def sample(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
+    min_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    min_length: int = 0,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "batch time"]:
     """Sample each token and feed it back, until every sentence has ended.
 
-    y_t ~ p(y | y_1 .. y_{t-1}, source), first changed by `with_temperature`, then filtered by
-    `keep_top_k`, then by `keep_top_p`, as far as they are given.
+    y_t ~ p(y | y_1 .. y_{t-1}, source), first changed by `penalise_repetition` and
+    `with_temperature`, then filtered by `keep_top_k`, `keep_top_p` and `keep_min_p`, in this order
+    and as far as they are given.
 
     Args:
         model: what gives the logits.
@@ -196,22 +250,39 @@ def sample(
         temperature: what the logits are divided by.
         top_k: how many of the likeliest tokens are left, all unless given.
         top_p: the probability of the nucleus that is left, all unless given.
+        min_p: how likely a token must be beside the likeliest, all are left unless given.
+        repetition_penalty: for the tokens that are written already, and those of the prefix that a
+            language model continues.
+        min_length: the fewest tokens before EOS.
         generator: of random numbers, on the model's device; the same seed gives the same tokens.
     Returns: the new tokens, EOS included and PAD after it.
-    Errors: ValueError for max_length below 1, and as the three functions above.
+    Errors: ValueError for lengths as in `decode`, and as the functions above.
     Source: Holtzman et al. 2020.
     """
+    before = torch.empty(len(source), 0, dtype=torch.long, device=source.device)
+    if getattr(model, "continues", False):
+        before = source
+    written: Tensor | None = None
 
     def draw(logits: Tensor) -> Tensor:
+        nonlocal written
+        if written is None:
+            written = torch.zeros_like(logits, dtype=torch.bool).scatter(1, before, True)
+        logits = penalise_repetition(logits, written, repetition_penalty)
         logits = with_temperature(logits, temperature)
         _require_choice(logits.amax(dim=-1))
         if top_k is not None:
             logits = keep_top_k(logits, top_k)
         if top_p is not None:
             logits = keep_top_p(logits, top_p)
-        return torch.multinomial(logits.softmax(dim=-1), 1, generator=generator).squeeze(1)
+        if min_p is not None:
+            logits = keep_min_p(logits, min_p)
+        token = torch.multinomial(logits.softmax(dim=-1), 1, generator=generator)
+        written = written.scatter(1, token, True)
+        return token.squeeze(1)
 
-    return decode(model, source, source_lengths, max_length, draw)[0]
+    inputs = (model, source, source_lengths, max_length)
+    return decode(*inputs, draw, min_length=min_length)[0]
 
 
 def length_penalty(length: int, alpha: float) -> float:
@@ -260,6 +331,7 @@ def beam_search(
     *,
     beam: int = 4,
     alpha: float = 0.6,
+    min_length: int = 0,
 ) -> tuple[Int[Tensor, "batch time"], Float[Tensor, " batch"]]:
     """Keep the `beam` likeliest prefixes at each step; return the best sentence that ended.
 
@@ -268,7 +340,7 @@ def beam_search(
     Source: Sutskever et al. 2014, section 3.2; Wu et al. 2016, section 7.
     """
     inputs = (model, source, source_lengths, max_length)
-    tokens, scores = n_best(*inputs, n=1, beam=beam, alpha=alpha)
+    tokens, scores = n_best(*inputs, n=1, beam=beam, alpha=alpha, min_length=min_length)
     return tokens[:, 0], scores[:, 0]
 
 
@@ -282,6 +354,7 @@ def n_best(
     n: int,
     beam: int = 4,
     alpha: float = 0.6,
+    min_length: int = 0,
 ) -> tuple[Int[Tensor, "batch n time"], Float[Tensor, "batch n"]]:
     """Keep the `beam` likeliest prefixes at each step; return the `n` best sentences that ended.
 
@@ -302,17 +375,21 @@ def n_best(
         n: how many sentences are wanted; more than `beam` do not end.
         beam: hypotheses that are kept at each step.
         alpha: how much length is made up for, see `length_penalty`.
+        min_length: the fewest tokens before EOS. Scores stay those of the model: what no sentence
+            may choose keeps its probability.
     Returns: the new tokens, EOS included and PAD after it, and the scores, the best first. Where
         fewer than n have ended, the others are all PAD and have the score -inf.
-    Errors: ValueError for n, a beam or max_length below 1, an alpha below 0, a model whose state
-        `select_rows` cannot read, or logits that are NaN or leave a sentence no token.
+    Errors: ValueError for n, a beam or max_length below 1, an alpha below 0, a min_length that is
+        not from 0 to max_length, a model whose state `select_rows` cannot read, or logits that are
+        NaN or leave a sentence no token.
     Source: Sutskever et al. 2014, section 3.2; Wu et al. 2016, section 7.
     """
-    if min(n, beam, max_length) < 1:
+    if min(n, beam) < 1:
         raise ValueError(
-            "expected n, a beam and a max_length of at least 1, got "
-            f"n={n}, beam={beam} and max_length={max_length}; a beam of 1 is greedy decoding"
+            f"expected n and a beam of at least 1, got n={n} and beam={beam}; a beam of 1 is "
+            "greedy decoding"
         )
+    _require_lengths(min_length, max_length)
     highest_penalty = length_penalty(max_length, alpha)
     batch, device = len(source), source.device
     # There is a table with `beam` columns for each sentence: log p of each hypothesis in `total`,
@@ -333,7 +410,7 @@ def n_best(
             _require_choice(logits.amax(dim=-1).clamp(min=0.0))  # -inf alone: the beam drops it
             was_open = total.isfinite()
             # The likeliest continuations, best first; column `parent` of the old table and a word.
-            total, parent, word = _continue(total, logits.double())
+            total, parent, word = _continue(total, logits.double(), may_end=length > min_length)
             # Each end has taken a place for good: only the best of the rest may go on.
             total[torch.arange(beam, device=device) >= places] = -torch.inf
             tokens = tokens.gather(1, parent.unsqueeze(-1).expand_as(tokens))
@@ -382,7 +459,7 @@ def _merge(
 
 
 def _continue(
-    total: Float[Tensor, "batch beam"], logits: Float[Tensor, "open vocab"]
+    total: Float[Tensor, "batch beam"], logits: Float[Tensor, "open vocab"], *, may_end: bool
 ) -> tuple[Float[Tensor, "batch beam"], Int[Tensor, "batch beam"], Int[Tensor, "batch beam"]]:
     """The likeliest continuations of each sentence's hypotheses, whichever they come from.
 
@@ -391,7 +468,8 @@ def _continue(
     batch, beam = total.shape
     vocab = logits.shape[-1]
     step = total.new_full((batch, beam, vocab), -torch.inf)
-    step[total.isfinite()] = logits.log_softmax(dim=-1)
+    log_p = logits.log_softmax(dim=-1)
+    step[total.isfinite()] = log_p if may_end else _without_end(log_p)
     total, place = (total.unsqueeze(-1) + step).flatten(1).topk(beam)
     return total, place // vocab, place % vocab
 

@@ -195,7 +195,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch time d_model"],
-        memory: Float[Tensor, "batch source_time d_model"] | None = None,
+        memory: Float[Tensor, "sequences source_time d_model"] | None = None,
         *,
         mask: Bool[Tensor, "..."] | None = None,
         memory_mask: Bool[Tensor, "..."] | None = None,
@@ -273,7 +273,7 @@ class Decoder(_Stack):
     def forward(
         self,
         x: Float[Tensor, "batch time d_model"],
-        memory: Float[Tensor, "batch source_time d_model"] | None = None,
+        memory: Float[Tensor, "sequences source_time d_model"] | None = None,
         memory_mask: Bool[Tensor, "..."] | None = None,
         caches: list[LayerCache] | None = None,
     ) -> Float[Tensor, "batch time d_model"]:
@@ -291,14 +291,25 @@ class Decoder(_Stack):
 class TransformerState(NamedTuple):
     """What decoding carries from step to step; a step changes the caches in place."""
 
-    memory: Tensor  # (batch, source_time, d_model)
+    memory: Tensor  # (sequences, source_time, d_model): hypotheses of one source share it
     memory_mask: Tensor  # (batch, 1, source_time)
     caches: list[LayerCache]  # one for each decoder layer
 
     def select(self, rows: Int[Tensor, " rows"]) -> "TransformerState":
-        """Keep these sequences of the batch, in this order, each any number of times."""
-        caches = [cache.select(rows) for cache in self.caches]
-        return TransformerState(self.memory[rows], self.memory_mask[rows], caches)
+        """Keep these sequences of the batch, in this order, each any number of times.
+
+        Once the caches are filled, nobody copies the memory: rows of one source share it.
+        """
+        of_memory = self.caches[0].memory
+        if not of_memory.length:  # before the first step
+            caches = [cache.select(rows) for cache in self.caches]
+            return TransformerState(self.memory[rows], self.memory_mask[rows], caches)
+        readers = of_memory.readers_after(rows)  # in every layer
+        caches = [
+            LayerCache(cache.own.select(rows), cache.memory.read_by(*readers))
+            for cache in self.caches
+        ]
+        return TransformerState(self.memory, self.memory_mask[rows], caches)
 
 
 def _embedding(vocab: int, config: Config) -> Embedding:

@@ -16,6 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -23,6 +24,8 @@ import torch
 from tqdm import tqdm
 
 from lib.data import EOS, Vocabulary, tokenise
+from lib.metrics import bleu
+from train.bits import expect_8_bits, in_8_bits
 from train.checkpoints import write_whole
 from train.folder import FILES
 from train.machine import device, use_threads
@@ -45,7 +48,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         epilog="examples:\n"
         "  python -m train.translate runs/de\n"
         "  python -m train.translate runs/de --best 3 --show-attention\n"
-        "  python -m train.translate runs/de --in news.de --out news.en",
+        "  python -m train.translate runs/de --in news.de --out news.en\n"
+        "  python -m train.translate runs/de --bits 8 --in test.de --reference test.en",
     )
     count = number(int, 1)
     add = parser.add_argument
@@ -56,12 +60,18 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     alpha = number(float, 0.0, 100)
     add("--alpha", type=alpha, metavar="N", help="length penalty (default: that of the run)")
     add("--best", type=count, metavar="N", help="N translations of each sentence, with scores")
+    add("--min-length", type=number(int, 0), default=0, metavar="N", help="tokens before the end")
+    add("--bits", type=int, choices=(8, 32), default=32, help="of a parameter (default 32)")
+    what = "translations of FILE that are right, a line each: BLEU, and what --bits changes"
+    add("--reference", metavar="FILE", help=what)
     add("--show-attention", action="store_true", help="what each token was read from, as text")
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1 (default auto)")
     add("--threads", type=count, metavar="N", help="of the processor; default: what torch chooses")
     given = parser.parse_args(arguments)
     if given.out and not given.source:
         parser.error("expected --in FILE together with --out")
+    if given.reference and not given.source:
+        parser.error("expected --in FILE together with --reference")
     if given.show_attention and given.source:
         parser.error("--show-attention is for sentences that you type; leave out --in")
     return given
@@ -74,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.source:
             return _translate_file(given)
         translator, lowercase = _load(given)
-        return _translate_typed(translator, lowercase, given)
+        return _translate_typed(_in_bits(translator, given.bits), lowercase, given)
     except KeyboardInterrupt:
         message = "\nStopped; nothing is written." if given.out else ""
         print(message, file=sys.stderr)
@@ -95,7 +105,11 @@ def _load(given: argparse.Namespace) -> tuple[Translator, bool]:
     """The translator that the command line asks for, and whether it reads lower case."""
     if given.threads:
         use_threads(given.threads)
-    (model, source_vocab, target_vocab), of_run = read_run(Path(given.run), device(given.device))
+    where = device(given.device)
+    if given.bits == 8:
+        where = torch.device("cpu") if given.device == "auto" else where
+        expect_8_bits(where)
+    (model, source_vocab, target_vocab), of_run = read_run(Path(given.run), where)
     beam = given.beam or of_run["beam"]
     alpha = of_run["alpha"] if given.alpha is None else given.alpha
     if beam > len(target_vocab):
@@ -108,8 +122,16 @@ def _load(given: argparse.Namespace) -> tuple[Translator, bool]:
             f"expected --best of at most {beam:,}, the beam, got {given.best:,}; widen it with "
             f"--beam {given.best}"
         )
-    print(f"Translating with {given.run}: beam {beam}, alpha {alpha}.", file=sys.stderr)
-    return Translator(model, source_vocab, target_vocab, beam, alpha), of_run["lower_case"]
+    shorter = f", at least {given.min_length} tokens" if given.min_length else ""
+    bits = f", parameters in {given.bits} bits" if given.bits == 8 else ""
+    how = f"beam {beam}, alpha {alpha}{shorter}{bits}"
+    print(f"Translating with {given.run}: {how}.", file=sys.stderr)
+    translator = Translator(model, source_vocab, target_vocab, beam, alpha, given.min_length)
+    return translator, of_run["lower_case"]
+
+
+def _in_bits(translator: Translator, bits: int) -> Translator:
+    return replace(translator, model=in_8_bits(translator.model)) if bits == 8 else translator
 
 
 # --- line by line -----------------------------------------------------------------------------
@@ -223,7 +245,9 @@ def _translate_file(given: argparse.Namespace) -> int:
     if out:
         _expect_place(out, source, Path(given.run))
     lines = read_lines(source)
-    translator, lowercase = _load(given)
+    references = _references(Path(given.reference), len(lines)) if given.reference else None
+    plain, lowercase = _load(given)
+    translator = _in_bits(plain, given.bits)
     sentences = [tokenise(line, lowercase=lowercase) for line in lines]
     places = [place for place, words in enumerate(sentences) if words]
     filled = [sentences[place] for place in places]
@@ -247,6 +271,9 @@ def _translate_file(given: argparse.Namespace) -> int:
     else:
         print(text, end="", flush=True)
     _tell_unknown(translator, sentences)
+    if references:
+        truths = [tokenise(references[place], lowercase=lowercase) for place in places]
+        _tell_score([found[place][0] for place in places], truths, plain, filled, given.bits)
     tokens = sum(len(best[0].tokens) for best in found if best)
     print(
         f"{len(filled):,} sentences, {tokens:,} tokens in {seconds:.1f} s: "
@@ -254,6 +281,36 @@ def _translate_file(given: argparse.Namespace) -> int:
         file=sys.stderr,
     )
     return 0
+
+
+def _references(path: Path, n: int) -> list[str]:
+    lines = read_lines(path)
+    if len(lines) != n:
+        raise ValueError(
+            f"expected {n:,} lines in {path}, one for each line to translate, got {len(lines):,}"
+        )
+    return lines
+
+
+def _tell_score(
+    said: Sequence[Hypothesis],
+    truths: Sequence[Sequence[str]],
+    plain: Translator,
+    sentences: Sequence[Sequence[str]],
+    bits: int,
+) -> None:
+    """BLEU of the translations; with fewer bits, beside that of the model as it was trained."""
+    result = bleu([one.words for one in said], truths)
+    line = f"BLEU {result.score:.2f} on {len(said):,} sentences"
+    if bits < 32:
+        others = [best[0] for best in plain.translate(sentences)]
+        same = sum(a.tokens == b.tokens for a, b in zip(said, others, strict=True))
+        before = bleu([one.words for one in others], truths).score
+        line += (
+            f" with {bits} bits, {before:.2f} with 32: {result.score - before:+.2f}; "
+            f"{same:,} translations are the same"
+        )
+    print(f"{line}\nsignature {result.signature}", file=sys.stderr)
 
 
 def _written(line: int, hypotheses: Sequence[Hypothesis], best: int | None) -> str:

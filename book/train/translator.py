@@ -39,7 +39,7 @@ class Hypothesis(NamedTuple):
 class Translator:
     """A Transformer, its vocabularies, and how it searches.
 
-    Args: beam and alpha, those of `n_best`. A beam of 1 is greedy.
+    Args: beam, alpha and min_length, those of `n_best`. A beam of 1 is greedy.
     """
 
     model: Transformer
@@ -47,6 +47,7 @@ class Translator:
     target_vocab: Vocabulary
     beam: int
     alpha: float
+    min_length: int = 0
 
     def translate(self, sentences: Sequence[Sequence[str]], n: int = 1) -> list[list[Hypothesis]]:
         """The n best translations of each sentence, in the order of the sentences.
@@ -90,7 +91,8 @@ class Translator:
     def _decode(self, numbered: list[list[int]], limit: int, n: int) -> list[list[Hypothesis]]:
         batch = pad_batch(numbered, [[] for _ in numbered]).to(self._device)
         inputs = (self.model, batch.source, batch.source_lengths, limit)
-        tokens, scores = n_best(*inputs, n=n, beam=self.beam, alpha=self.alpha)
+        how = {"beam": self.beam, "alpha": self.alpha, "min_length": self.min_length}
+        tokens, scores = n_best(*inputs, n=n, **how)
         return [
             [
                 Hypothesis(self.target_vocab.decode(row), _ended(row), score)

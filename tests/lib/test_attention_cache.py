@@ -10,8 +10,8 @@ from lib.transformer import LayerCache, TransformerState
 from tests.helpers import assert_close, normal, unchecked
 
 
-def filled(length, batch=3):
-    cache = KeyValueCache()
+def filled(length, batch=3, grows=True):
+    cache = KeyValueCache(grows=grows)
     keys, values = normal(batch, 2, length, 5), normal(batch, 2, length, 7, seed=1)
     cache.append(keys, values)
     return cache, keys, values
@@ -54,15 +54,62 @@ def test_select_repeats_drops_and_does_not_share():
 
 def test_the_whole_state_selects_the_same_rows():
     own, keys, _ = filled(4)
-    memory, _, values = filled(6)
+    memory, _, values = filled(6, grows=False)
     mask = padding_mask(torch.tensor([1, 6, 3]), 6)
     state = TransformerState(normal(3, 6, 11), mask, [LayerCache(own, memory)])
     rows = torch.tensor([1, 1])
     chosen = state.select(rows)
-    assert torch.equal(chosen.memory, state.memory[rows])
+    assert chosen.memory is state.memory
     assert torch.equal(chosen.memory_mask, mask[rows])
     assert torch.equal(chosen.caches[0].own.read()[0], keys[rows])
     assert torch.equal(chosen.caches[0].memory.read()[1], values[rows])
+
+
+def stored(cache):
+    return [part.data_ptr() for part in cache.stored()]
+
+
+def test_a_memory_is_shared_and_not_copied():
+    cache, keys, values = filled(6, batch=5, grows=False)
+    first = torch.tensor([4, 0, 0, 3, 4, 0, 2])  # nobody reads 1
+    chosen = cache.select(first)
+    assert torch.equal(chosen.read()[0], keys[first])
+    assert torch.equal(chosen.read()[1], values[first])
+    assert stored(chosen) == stored(cache)
+    then = torch.tensor([6, 3, 3, 0, 1])
+    again = chosen.select(then)
+    assert torch.equal(again.read()[1], values[first][then])
+    assert stored(again) == stored(cache)
+    few = again.select(torch.tensor([3, 1, 3]))  # two of the five are left: the others go
+    assert torch.equal(few.read()[0], keys[torch.tensor([4, 3, 4])])
+    assert len(few.stored()[0]) == 2
+    assert torch.equal(cache.read()[0], keys)
+    for rows in (torch.tensor([3]), torch.tensor([-4])):
+        with pytest.raises(IndexError):  # torch's own
+            few.select(rows)
+    assert few.select(torch.tensor([], dtype=torch.long)).read()[0].shape == (0, 2, 6, 5)
+
+
+@pytest.mark.parametrize("n_kv_heads", [4, 2, 1])
+@pytest.mark.parametrize("masked", ["no", "all alike", "by row", "by head"])
+@pytest.mark.parametrize("rows", [[1, 0, 1, 2, 1, 2], [0, 0, 0, 0], [2, 1], [1]], ids=str)
+def test_attention_to_a_shared_memory_is_that_to_a_copy(rows, masked, n_kv_heads):
+    layer = MultiHeadAttention(12, 4, n_kv_heads=n_kv_heads)
+    memory, rows = normal(3, 7, 12).float(), torch.tensor(rows)
+    layer = layer.float()
+    cache = KeyValueCache(grows=False)
+    layer(normal(3, 1, 12).float(), memory, cache=cache)
+    x = normal(len(rows), 1, 12, seed=1).float()
+    shape = {"all alike": (1, 7), "by row": (len(rows), 1, 7), "by head": (len(rows), 4, 1, 7)}
+    mask = None if masked == "no" else normal(*shape[masked], seed=2) > -1
+    shared = cache.select(rows)
+    with torch.no_grad():
+        found = layer(x, memory, mask=mask, cache=shared)
+        copied = KeyValueCache(grows=False)
+        copied.append(*(part.contiguous() for part in shared.read()))
+        assert torch.equal(found, layer(x, memory[rows], mask=mask, cache=copied))
+        maps = layer.attention_weights(x, memory, mask, cache=shared)
+        assert torch.equal(maps, layer.attention_weights(x, memory[rows], mask, cache=copied))
 
 
 def test_another_batch_is_refused():

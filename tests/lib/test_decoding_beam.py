@@ -2,17 +2,19 @@
 
 import itertools
 import math
+from copy import copy
 from typing import NamedTuple
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from lib.attention import KeyValueCache
 from lib.data import BOS, EOS, PAD
 from lib.decoding import beam_search, greedy, length_penalty, n_best, select_rows
 from lib.positions import SCHEMES
 from lib.seq2seq import AttentionSeq2Seq, Seq2Seq
-from lib.transformer import Config, Transformer
+from lib.transformer import Config, Transformer, TransformerState
 from tests.helpers import assert_close, unchecked
 
 SOURCE_VOCAB, VOCAB = 13, 7
@@ -128,12 +130,14 @@ def test_score_is_the_penalised_log_probability(make, beam):
 # A slow search, for one sentence, in plain Python: no batch, no cache, no early end
 
 
-def slow_beam(model, source, lengths, max_length, beam, alpha):
+def slow_beam(model, source, lengths, max_length, beam, alpha, min_length=0):
     """What has ended, or been cut off where nothing has, the best first."""
     open_, ended = [([], 0.0)], []
     for length in range(1, max_length + 1):
         grown = [[*words, token] for words, _ in open_ for token in range(VOCAB)]
         grown = list(zip(grown, log_probabilities(model, source, lengths, grown), strict=True))
+        if length <= min_length:
+            grown = [one for one in grown if one[0][-1] != EOS]
         grown.sort(key=lambda one: -one[1])
         kept = grown[: beam - len(ended)]
         penalty = length_penalty(length, alpha)
@@ -187,6 +191,28 @@ def test_the_n_best_are_those_of_the_slow_search(make, n, beam, alpha):
     assert torch.equal(score, scores[:, 0])
 
 
+@pytest.mark.parametrize("min_length", [1, 3, 5, 6])
+@pytest.mark.parametrize("seed", range(3))
+@every_model
+def test_a_minimum_length_is_that_of_the_slow_search(make, seed, min_length):
+    """The scores are the model's own: the end that may not be chosen keeps its probability."""
+    model = make(seed)
+    how = {"beam": 3, "alpha": 0.6, "min_length": min_length}
+    tokens, scores = n_best(model, SOURCE, LENGTHS, 6, n=2, **how)
+    for row, length in enumerate(LENGTHS.tolist()):
+        source, lengths = SOURCE[row : row + 1, :length], LENGTHS[row : row + 1]
+        wanted = slow_beam(model, source, lengths, 6, **how)[:2]
+        there = scores[row].isfinite()
+        assert [unpadded(one) for one in tokens[row][there]] == [words for words, _ in wanted]
+        assert scores[row][there].tolist() == pytest.approx([p for _, p in wanted], abs=1e-9)
+    assert (tokens[:, :, :min_length] != EOS).all()
+
+
+def test_a_model_that_can_only_end_is_an_error_before_the_minimum_length():
+    with pytest.raises(ValueError, match="logits that leave each sentence a token"):
+        beam_search(Table({(): {EOS: 1.0}}), *ONE, 5, min_length=1)
+
+
 def test_the_second_best_is_found_before_the_search_stops():
     """B EOS has 0.4 after two steps; A A EOS, with 0.15, needs one more than the best one."""
     model = Table(GARDEN_PATH)
@@ -207,6 +233,34 @@ def test_every_position_scheme(positions):
         wanted = log_probability(model, SOURCE[one], LENGTHS[one], said)
         assert scores[row].item() == pytest.approx(wanted / length_penalty(len(said), 0.6))
     assert tokens.shape[1] == 41
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7, 23])
+@pytest.mark.parametrize("beam", [2, 5])
+def test_a_shared_source_gives_the_same_numbers_as_a_copied_one(batch, beam, monkeypatch):
+    """To the last bit, in float32: each row still has a kernel's call of one query."""
+    model = transformer(3, vocab=31).float()
+    source = torch.randint(4, SOURCE_VOCAB, (batch, 9), generator=torch.Generator().manual_seed(0))
+    lengths = 1 + torch.arange(batch) * 5 % 9
+    shared = n_best(model, source, lengths, 40, n=beam, beam=beam)
+    seen = []
+
+    def copied(self, rows):
+        chosen = copy(self)
+        chosen._key, chosen._value = self._key[rows], self._value[rows]
+        return chosen
+
+    def select(self, rows):
+        seen.append(len(rows))
+        caches = [cache.select(rows) for cache in self.caches]
+        return TransformerState(self.memory[rows], self.memory_mask[rows], caches)
+
+    monkeypatch.setattr(KeyValueCache, "select", copied)
+    monkeypatch.setattr(TransformerState, "select", select)
+    again = n_best(model, source, lengths, 40, n=beam, beam=beam)
+    assert len(seen) > 1
+    for one, other in zip(shared, again, strict=True):
+        assert torch.equal(one, other)
 
 
 # A model that follows a table, and counts what it is asked
@@ -315,8 +369,10 @@ def test_leaves_the_mode_as_it_was(mode):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"beam": 0}, "expected n, a beam and a max_length of at least 1, got n=1, beam=0"),
-        ({"max_length": 0}, "got n=1, beam=4 and max_length=0"),
+        ({"beam": 0}, "expected n and a beam of at least 1, got n=1 and beam=0"),
+        ({"max_length": 0}, "expected max_length of at least 1, got 0"),
+        ({"min_length": 6}, "expected min_length from 0 to 5, got 6"),
+        ({"min_length": -1}, "expected min_length from 0 to 5, got -1"),
         ({"alpha": -1.0}, "alpha from 0 to 50, got 5 and -1.0"),
     ],
 )
@@ -326,7 +382,7 @@ def test_what_it_refuses(arguments, message):
 
 
 def test_no_best_one_is_refused():
-    with pytest.raises(ValueError, match="of at least 1, got n=0, beam=4 and max_length=5"):
+    with pytest.raises(ValueError, match="of at least 1, got n=0 and beam=4"):
         n_best(Table(GARDEN_PATH), *ONE, 5, n=0)
 
 

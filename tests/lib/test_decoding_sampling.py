@@ -9,11 +9,25 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
-from transformers import TopPLogitsWarper
+from transformers import (
+    MinNewTokensLengthLogitsProcessor,
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
+    TopPLogitsWarper,
+)
 
-from lib.data import EOS, PAD
-from lib.decoding import greedy, keep_top_k, keep_top_p, sample, with_temperature
+from lib.data import BOS, EOS, PAD
+from lib.decoding import (
+    greedy,
+    keep_min_p,
+    keep_top_k,
+    keep_top_p,
+    penalise_repetition,
+    sample,
+    with_temperature,
+)
 from lib.seq2seq import Seq2Seq
+from lib.transformer import Config, LanguageModel
 from tests.helpers import assert_close, normal
 
 INF = float("inf")
@@ -88,6 +102,52 @@ def test_top_p_of_one_keeps_all_however_unlikely():
             keep_top_p(logits, p)
 
 
+@pytest.mark.parametrize(
+    ("p", "wanted"),
+    [(1.0, [1]), (0.63, [1]), (0.62, [1, 3]), (0.5, [1, 3, 4]), (0.13, [0, 1, 3, 4])],
+)
+def test_min_p_keeps_what_is_not_much_less_likely_than_the_likeliest(p, wanted):
+    """0.25 / 0.4 is 0.625, and so on; of equals all stay."""
+    assert kept(keep_min_p(LOGITS, p)) == [wanted, [0, 1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("p", [0.001, 0.05, 0.3, 0.9])
+def test_min_p_equals_its_definition_and_hugging_face(p, dtype):
+    logits = 3 * torch.randn(200, 31, generator=torch.Generator().manual_seed(0)).to(dtype)
+    chance = logits.softmax(-1)
+    naive = [[x if q >= p * max(c) else -INF for x, q in zip(row, c, strict=True)]
+             for row, c in zip(logits.tolist(), chance.tolist(), strict=True)]  # fmt: skip
+    assert keep_min_p(logits, p).tolist() == naive
+    assert torch.equal(keep_min_p(logits, p), MinPLogitsWarper(p)(None, logits))
+
+
+@pytest.mark.parametrize("p", [0.0, -0.1, 1.1, float("nan")])
+def test_min_p_is_a_fraction(p):
+    with pytest.raises(ValueError, match=r"above 0 and at most 1, got .*; p = 1 leaves the lik"):
+        keep_min_p(LOGITS, p)
+
+
+@pytest.mark.parametrize("penalty", [0.8, 1.0, 1.3])
+def test_repetition_equals_its_definition_and_hugging_face(penalty):
+    generator = torch.Generator().manual_seed(0)
+    logits, tokens = torch.randn(23, 31, generator=generator), torch.arange(31).repeat(23, 1)
+    tokens = tokens[:, torch.randperm(31, generator=generator)[:11]]
+    written = torch.zeros(23, 31, dtype=torch.bool).scatter(1, tokens, True)
+    found = penalise_repetition(logits, written, penalty)
+    for row, before, after in zip(tokens.tolist(), logits.tolist(), found.tolist(), strict=True):
+        for word, x in enumerate(before):
+            lower = x / penalty if x > 0 else x * penalty
+            assert after[word] == pytest.approx(lower if word in row else x)
+    assert torch.equal(found, RepetitionPenaltyLogitsProcessor(penalty)(tokens, logits.clone()))
+
+
+@pytest.mark.parametrize("penalty", [0.0, -1.0, float("nan")])
+def test_a_penalty_is_above_zero(penalty):
+    with pytest.raises(ValueError, match=r"penalty above 0, got .*; 1 changes nothing"):
+        penalise_repetition(LOGITS, LOGITS > 0, penalty)
+
+
 rows = st.lists(st.floats(-20, 20), min_size=1, max_size=11)
 
 
@@ -147,6 +207,9 @@ def shares(**arguments):
         ({"temperature": 0.5}, [0.0364, 0.5818, 0.0091, 0.2273, 0.1455]),
         ({"temperature": 0.5, "top_p": 0.58}, [0, 1, 0, 0, 0]),
         ({"top_p": 0.58}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),
+        ({"min_p": 0.6}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),
+        ({"temperature": 0.5, "min_p": 0.6}, [0, 1, 0, 0, 0]),
+        ({"min_length": 1}, [0.1 / 0.95, 0.4 / 0.95, 0, 0.25 / 0.95, 0.2 / 0.95]),
         # of what k leaves, 0.4 / 0.65 is more than 0.6 already
         ({"top_k": 2, "top_p": 0.6}, [0, 1, 0, 0, 0]),
     ],
@@ -221,3 +284,75 @@ def test_top_p_at_exact_borders(shift, dtype):
         left = keep_top_p(logits, p).isfinite().sum().item()
         if logits.unique().numel() == len(set(parts)):  # a large shift rounds neighbours together
             assert left == k, (parts, k)
+
+
+class Counts(nn.Module):
+    """Prefers 4 to 5 to 6 ..., by log 2 each, whatever was written."""
+
+    def __init__(self, continues):
+        super().__init__()
+        self.continues = continues
+
+    def start(self, source, source_lengths):
+        return len(source)
+
+    def step(self, token, batch):
+        logits = torch.arange(11, 0, -1).log2().expand(batch, -1).clone()
+        logits[:, :4] = -INF
+        return logits, None, batch
+
+
+@pytest.mark.parametrize("continues", [False, True])
+def test_a_huge_penalty_writes_each_word_once_the_prefix_included(continues):
+    """All logits are above 0 and a penalty of 1e9 makes them 0: less likely than any other."""
+    prefix = torch.tensor([[5, 8], [4, 6]])
+    lengths, model = torch.tensor([2, 2]), Counts(continues)
+    said = sample(model, prefix, lengths, 4, top_k=1, repetition_penalty=1e9)
+    assert said.tolist() == ([[4, 6, 7, 9], [5, 7, 8, 9]] if continues else [[4, 5, 6, 7]] * 2)
+    assert sample(model, prefix, lengths, 2, top_k=1).tolist() == [[4, 4]] * 2
+
+
+def test_sampling_with_all_of_it_is_hugging_faces_choice_of_each_token():
+    """top_k = 1 of the last filter: the likeliest of what its processors leave."""
+    torch.manual_seed(0)
+    model = LanguageModel(Config(13, None, 24, 3, 37, 2, dropout=0.0, tied=False)).eval()
+    model.projection.weight.data[EOS] *= 3  # would often end
+    begun, lengths = torch.randint(4, 13, (7, 5)), torch.full((7,), 5)
+    said = sample(model, begun, lengths, 9, top_k=1, repetition_penalty=1.4, min_length=6)
+    free = sample(model, begun, lengths, 9, top_k=1)
+    penalty = RepetitionPenaltyLogitsProcessor(1.4)
+    minimum = MinNewTokensLengthLogitsProcessor(5, 6, EOS, device="cpu")
+    for row in range(7):
+        text = begun[row : row + 1]
+        for token in said[row].tolist():
+            with torch.no_grad():
+                scores = model(text)[:, -1]
+            token_there = minimum(text, penalty(text, scores)).argmax(-1)
+            assert token == token_there.item()
+            if token == EOS:
+                break
+            text = torch.cat([text, token_there[:, None]], dim=1)
+    assert ((free == EOS).float().argmax(1) < 6)[(free == EOS).any(1)].any()
+
+
+@pytest.mark.parametrize("least", [0, 3, 7])
+def test_greedy_with_a_minimum_length_is_hugging_faces(model, least):
+    said, _ = greedy(model, *SOURCE, 7, min_length=least)
+    minimum = MinNewTokensLengthLogitsProcessor(1, least, EOS, device="cpu")
+    for row in range(2):
+        target = torch.tensor([[BOS]])
+        for token in said[row].tolist():
+            with torch.no_grad():
+                scores = model(SOURCE[0][row : row + 1], SOURCE[1][row : row + 1], target)[:, -1]
+            chosen = minimum(target, scores).argmax(-1)
+            assert token == chosen.item()
+            if token == EOS:
+                break
+            target = torch.cat([target, chosen[:, None]], dim=1)
+    assert (said[:, :least] != EOS).all()
+
+
+@pytest.mark.parametrize("least", [-1, 8])
+def test_a_minimum_length_is_at_most_the_maximum(model, least):
+    with pytest.raises(ValueError, match=f"min_length from 0 to 7, got {least}"):
+        sample(model, *SOURCE, 7, min_length=least)

@@ -131,6 +131,67 @@ def test_a_typed_sentence_gets_the_translation_that_the_run_scored(
     assert "unknown" not in shown.err
 
 
+# --- 8 bits, a minimum length, references -----------------------------------------------------
+
+
+def with_references(root, tmp_path):
+    pairs = [line.split("\t") for line in (root / "test").read_text().splitlines()]
+    for name, side in (("in", 0), ("right", 1)):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    return ["--in", tmp_path / "in", "--reference", tmp_path / "right"]
+
+
+def test_8_bits_are_scored_beside_32(runs, tmp_path, capsys):
+    root, _ = runs
+    given = with_references(root, tmp_path)
+    assert run(root / "one", *given) == 0
+    plain = capsys.readouterr()
+    summary = (root / "one" / "summary.txt").read_text(encoding="utf-8")
+    score = re.search(r"BLEU ([\d.]+) on 17 sentences", summary)[1]
+    assert f"BLEU {score} on 17 sentences\nsignature " in plain.err
+    assert run(root / "one", *given, "--bits", "8") == 0
+    packed = capsys.readouterr()
+    assert "parameters in 8 bits." in packed.err
+    told = re.search(
+        r"BLEU ([\d.]+) on 17 sentences with 8 bits, ([\d.]+) with 32: ([+-][\d.]+); (\d+) transl",
+        packed.err,
+    )
+    assert told[2] == score
+    assert float(told[3]) == pytest.approx(float(told[1]) - float(score), abs=0.02)
+    same = sum(a == b for a, b in zip(plain.out.splitlines(), packed.out.splitlines(), strict=True))
+    assert int(told[4]) <= same
+    truths = [line.split() for line in (tmp_path / "right").read_text().splitlines()]
+    found = bleu([line.split() for line in packed.out.splitlines()], truths).score
+    assert told[1] == f"{found:.2f}"
+
+
+def test_typed_lines_in_8_bits_and_of_a_minimum_length(runs, monkeypatch, capsys):
+    typed(monkeypatch, "a b c\n")
+    assert run(runs[0] / "one", "--bits", "8", "--min-length", "7") == 0
+    shown = capsys.readouterr()
+    assert "at least 7 tokens, parameters in 8 bits." in shown.err
+    assert len(shown.out.split()) >= 7
+
+
+def test_more_tokens_than_a_sentence_may_have_are_refused(runs, monkeypatch, capsys):
+    typed(monkeypatch, "a b c\n")
+    assert run(runs[0] / "one", "--min-length", "100") == 1
+    assert "min_length from 0 to 13, got 100" in capsys.readouterr().err
+
+
+def test_8_bits_and_references_that_do_not_fit_are_refused(runs, tmp_path, monkeypatch, capsys):
+    root = runs[0]
+    given = with_references(root, tmp_path)
+    (tmp_path / "right").write_text("a\n")
+    assert "expected 17 lines in" in error(capsys, root / "one", *given)
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "DEFAULT")
+    assert "leave out --bits 8" in error(capsys, root / "one", "--bits", "8")
+    for wrong in (["--bits", "4"], ["--reference", "x"], ["--min-length", "-1"]):
+        with pytest.raises(SystemExit):
+            parse([str(root / "one"), *wrong])
+
+
 # --- typed lines ------------------------------------------------------------------------------
 
 

@@ -1,0 +1,147 @@
+"""8 bits: what is stored, what it changes, and where it is refused."""
+
+import pytest
+import torch
+from torch import nn
+
+from lib.data import EOS, make_batch
+from lib.decoding import beam_search, greedy
+from lib.layers import TiedProjection
+from lib.transformer import Config, Transformer
+from tasks.translation import translation_pairs
+from train.bits import FEW, EightBitLinear, expect_8_bits, in_8_bits
+from train.checkpoints import load_published
+
+BFLOAT16 = 2**-8  # the largest relative error of rounding to it, and a little more
+
+
+def layer(d_in=37, d_out=23, bias=True):
+    torch.manual_seed(0)
+    made = nn.Linear(d_in, d_out, bias=bias)
+    made.weight.data[3] *= 100  # a row of its own scale
+    made.weight.data[5] = 0
+    return made
+
+
+def stored(packed):
+    """The matrix that the whole numbers stand for."""
+    return (packed.whole.double() * packed.scale.double()[:, None])[:, : packed.in_features]
+
+
+def test_each_number_is_off_by_at_most_half_a_step():
+    weight = layer().weight.detach().double()
+    packed = EightBitLinear(weight.float())
+    assert packed.whole.dtype == torch.int8
+    assert packed.whole.abs().max() == 127
+    step = weight.abs().amax(1, keepdim=True) / 127
+    off = (stored(packed) - weight).abs()
+    # The scale is rounded too; a largest number beyond 127 steps is cut to 127.
+    assert (off <= step * (0.5 + 127 * BFLOAT16)).all()
+    assert off.median() < 0.3 * step.median()
+    assert (stored(packed)[5] == 0).all()
+
+
+@pytest.mark.parametrize("rows", [1, 3, FEW, FEW + 1, 3 * FEW])
+@pytest.mark.parametrize("bias", [True, False])
+def test_it_multiplies_with_the_stored_matrix(rows, bias):
+    """Inputs and the product are rounded to bfloat16, the sum between them is not."""
+    given = layer(bias=bias)
+    packed, x = EightBitLinear(given.weight, given.bias), torch.randn(rows, 37)
+    wanted = x.bfloat16().double() @ stored(packed).T
+    found = packed(x).double() - (given.bias.double() if bias else 0)
+    assert ((found - wanted).abs() <= wanted.abs() * BFLOAT16 + 1e-4).all()
+
+
+@pytest.mark.parametrize("d_in", [1, 15, 16, 31, 32, 33, 64])
+@pytest.mark.parametrize("d_out", [1, 3, 4, 23])
+def test_every_size(d_in, d_out):
+    """The kernel reads 16 or 32 entries at a time, past the end of x too: there must be more."""
+    packed, x = EightBitLinear(torch.randn(d_out, d_in)), torch.randn(5, d_in)
+    wanted = x.bfloat16().double() @ stored(packed).T
+    assert ((packed(x) - wanted).abs() <= wanted.abs() * BFLOAT16 + 1e-4).all()
+    assert packed.whole.shape[1] % 32 == 0
+
+
+@pytest.mark.parametrize("shape", [(37,), (2, 37), (2, 3, 37)])
+def test_any_number_of_axes(shape):
+    given = layer()
+    packed, x = EightBitLinear(given.weight, given.bias), torch.randn(shape)
+    found = packed(x)
+    assert found.shape == (*shape[:-1], 23)
+    assert found.dtype == x.dtype
+    assert packed.in_features == 37
+
+
+def test_a_row_does_not_mind_its_neighbours():
+    """A huge one beside it would change the scale of a kernel that rounds the inputs together."""
+    packed, x = EightBitLinear(layer().weight), torch.randn(5, 37)
+    beside = torch.cat([x, 1e4 * torch.randn(3, 37)])
+    assert torch.equal(packed(beside)[:5], packed(x))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_weight_that_is_not_finite_is_refused(bad):
+    weight = layer().weight.detach()
+    weight[2, 3] = bad
+    with pytest.raises(ValueError, match="finite weight, got NaN or infinity"):
+        EightBitLinear(weight)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_every_matrix_of_a_model_is_packed_and_the_model_left_alone(tied):
+    torch.manual_seed(0)
+    model = Transformer(Config(13, 11, 24, 3, 37, 2, tied=tied))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    packed = in_8_bits(model)
+    assert not any(isinstance(m, nn.Linear | TiedProjection) for m in packed.modules())
+    assert isinstance(packed.projection, EightBitLinear)
+    assert sum(isinstance(m, EightBitLinear) for m in packed.modules()) == 2 * 6 + 2 * 10 + 1
+    assert torch.equal(packed.target_embedding.weight, model.target_embedding.weight)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert model.training
+    assert not packed.training
+
+
+def test_the_published_model_says_the_same():
+    model, *vocabs = load_published()
+    packed = in_8_bits(model)
+    batch = make_batch(translation_pairs()[1][:40], *vocabs)
+    inputs = (batch.source, batch.source_lengths, 60)
+    wanted, found = greedy(model, *inputs)[0], greedy(packed, *inputs)[0]
+    assert torch.equal(found, wanted)
+    (said, scores), (same, others) = (beam_search(m, *inputs) for m in (model, packed))
+    assert torch.equal(said, same)
+    assert 0 < (scores - others).abs().max() < 0.05
+    alone = greedy(
+        packed, batch.source[:1, : batch.source_lengths[0]], batch.source_lengths[:1], 60
+    )
+    end = wanted[0].tolist().index(EOS) + 1
+    assert alone[0][0].tolist() == wanted[0, :end].tolist()
+
+
+@pytest.mark.parametrize(
+    ("machine", "capability", "refused"),
+    [
+        ("x86_64", "DEFAULT", True),
+        ("AMD64", "DEFAULT", True),
+        ("x86_64", "AVX2", False),
+        ("x86_64", "AVX512", False),
+        ("aarch64", "DEFAULT", False),
+    ],
+)
+def test_a_processor_on_which_it_is_slower_is_refused(machine, capability, refused, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    if refused:
+        with pytest.raises(ValueError, match="AVX2 or AVX-512, got one with neither"):
+            expect_8_bits(torch.device("cpu"))
+    else:
+        expect_8_bits(torch.device("cpu"))
+
+
+def test_another_device_and_a_torch_without_the_kernel_are_refused(monkeypatch):
+    with pytest.raises(ValueError, match="--device cpu with 8 bits, got cuda"):
+        expect_8_bits(torch.device("cuda"))
+    monkeypatch.delattr(torch, "_weight_int8pack_mm")
+    with pytest.raises(ValueError, match="a kernel for matrices in 8 bits"):
+        expect_8_bits(torch.device("cpu"))
