@@ -107,6 +107,6 @@ def _words_of_pieces() -> dict[str, Any]:
             {"type": "Replace", "pattern": {"String": END}, "content": " "},
             {"type": "Fuse"},
             _replace(" +", " "),
-            {"type": "Strip", "content": " ", "start": 1, "stop": 1},
+            _replace("^ | $", ""),
         ],
     }
