@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -367,10 +368,11 @@ def _whole_folder(out: Path) -> Iterator[Path]:
         if out.exists():  # an empty one
             out.rmdir()
         part.rename(out)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise OSError(
-            f"expected to write {out}, got: {error.strerror or error}; name a folder that can be "
-            "written with --out"
+            f"expected to write {out}, got: {reason}; make room on its disk, or name a folder that "
+            "can be written with --out"
         ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
