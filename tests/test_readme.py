@@ -11,7 +11,7 @@ import pytest
 from chapters.mistakes.properties import MODEL
 from checks.grading.__main__ import parser
 from tests.paths import BOOK, ROOT
-from train import translate
+from train import export, translate
 from train.__main__ import main as train
 from train.options import parse
 
@@ -24,7 +24,7 @@ README, TRAIN, CHECK, TEACH = (
 )
 COMMANDS = [
     command.strip()
-    for page in (README, TRAIN, TEACH)
+    for page in (README, TRAIN, CHECK, TEACH)
     for block in re.findall(r"```console\n(.*?)```", page, re.S)
     for command in re.findall(r"^(make [^\n#]*)", block, re.M)
 ] + re.findall(r"`(make grade [^`]*)`", README)
@@ -63,7 +63,9 @@ def test_make_knows_each_command(command):
     assert asked.returncode == 0, asked.stderr
     run = re.search(r"RUN=(\S+)", command)
     for given in re.findall(r'ARGS="([^"]*)"', command):
-        if run:
+        if command.startswith("make export"):
+            export.parse([run[1], *given.split()])
+        elif run:
             translate.parse([run[1], *given.split()])
         elif command.startswith("make grade"):
             parser().parse_args(["folder", *given.split()])
@@ -73,7 +75,8 @@ def test_make_knows_each_command(command):
 
 def test_the_commands_of_the_front_page_of_training_and_of_grading_are_read():
     told = [re.split(r"[ =]", command)[1] for command in COMMANDS]
-    wanted = {"book": 1, "test": 1, "lab": 1, "train": 5, "translate": 4, "grade": 2}
+    wanted = {"book": 1, "test": 1, "lab": 1, "train": 6, "translate": 4, "grade": 2}
+    wanted |= {"export": 1, "package": 1}
     assert {name: told.count(name) for name in told} == wanted
 
 

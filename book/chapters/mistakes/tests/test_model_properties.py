@@ -1,6 +1,7 @@
 """The properties of models: right ones of any kind have all of them, and each fault is named."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
