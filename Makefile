@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export MPLCONFIGDIR = $(abspath $(VENV))/matplotlib
 
 .PHONY: help book pdf epub release serve reader lab grade test test-all check lint format hooks gpu unit notebooks site answers portable colab setup setup-test engine \
-  setup-python lock audit chapter form house refresh checkpoint train translate show bench weigh engines fuzz kills mutants clean
+  setup-python lock audit chapter form house refresh checkpoint train translate show export package bench weigh engines fuzz kills mutants clean
 
 help: ## list the tasks
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -222,6 +222,13 @@ translate: $(VENV)/test.stamp ## translate with a trained model: make translate 
 # Two runs are given with a blank between them, so no name of a run may have one.
 show: $(VENV)/test.stamp ## make a page of a trained model that opens from a file: make show RUN=runs/de-en [ARGS="--out DIR"]
 	@env -u TQDM_DISABLE PYTHONPATH=book $(BIN)/python -m show $(RUN) $(ARGS)
+
+export: $(VENV)/test.stamp ## write a trained model as Hugging Face's transformers read it: make export RUN=runs/de-en [ARGS="--out DIR"]
+	@env -u TQDM_DISABLE PYTHONPATH=book $(BIN)/python -m train.export $(if $(RUN),"$(RUN)") $(ARGS)
+
+package: $(VENV)/book.stamp ## build check_model as a package for other projects, in _build/package
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir _build/package ./package
+	@ls _build/package/*.whl
 
 # d2l pins packages of 2023 that clash with ours and that no model needs: so without its requirements.
 bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and the page's with torch (about a quarter of an hour)

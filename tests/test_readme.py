@@ -1,10 +1,13 @@
 """What README, and the pages of the book that it leads to, show works as it stands there."""
 
+import importlib.metadata
+import importlib.util
 import io
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from chapters.mistakes.properties import MODEL
 from checks.grading.__main__ import parser
 from show import __main__ as show
 from tests.paths import BOOK, ROOT
-from train import translate
+from train import export, translate
 from train.__main__ import main as train
 from train.options import parse
 
@@ -26,7 +29,7 @@ README, TRAIN, CHECK, TEACH = (
 )
 COMMANDS = [
     command.strip()
-    for page in (README, TRAIN, TEACH)
+    for page in (README, TRAIN, CHECK, TEACH)
     for block in re.findall(r"```console\n(.*?)```", page, re.S)
     for command in re.findall(r"^(make [^\n#]*)", block, re.M)
 ] + re.findall(r"`(make grade [^`]*)`", README)
@@ -41,13 +44,18 @@ FRONT = 110  # lines that a front page may have
 PICTURE = 150_000  # bytes that its picture may have
 
 
-def test_python_runs(tmp_path):
-    (code,) = re.findall(r"```python\n(.*?)```", CHECK, re.S)
+def test_the_example_runs_with_the_packages_modules(tmp_path):
+    """As collected for the package, without the book on the path: what the page shows comes out."""
+    spec = importlib.util.spec_from_file_location("backend", ROOT / "package" / "backend.py")
+    backend = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(backend)
+    assert "lib.data" in backend.collect(tmp_path)
+    code, *_ = re.findall(r"```python\n(.*?)```", CHECK, re.S)
     (tmp_path / "mine.py").write_text(code, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, str(tmp_path / "mine.py")],
-        cwd=ROOT,
-        env={"PYTHONPATH": "book", "OMP_NUM_THREADS": "1"},
+        cwd=tmp_path,
+        env={"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=120,
@@ -57,6 +65,50 @@ def test_python_runs(tmp_path):
     assert len(lines) == len(MODEL) - 3, "three need more than the example gives"
     assert all(line.startswith("ok ") for line in lines)
     assert len(MODEL) == 15, "the page says fifteen"
+    (shown,) = re.findall(r"```text\n(.*?)```", CHECK, re.S)
+    assert [line[:16] for line in shown.splitlines()] == [line[:16] for line in lines]
+
+
+def test_the_package_has_the_version_of_the_book():
+    (version,) = re.findall(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.M)
+    settings = tomllib.loads((ROOT / "package" / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["project"]["version"] == version
+    assert f"transformer_checks-{version}-py3" in CHECK
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_package_works_in_a_fresh_environment(tmp_path):
+    """Built, installed beside other libraries, run on the page's models, found by pytest."""
+
+    def run(*command):
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=3000,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    pip = (sys.executable, "-m", "pip")
+    run(*pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", ".", ROOT / "package")
+    (wheel,) = tmp_path.glob("*.whl")
+    run(sys.executable, "-m", "venv", tmp_path / "venv")
+    python = tmp_path / "venv" / "bin" / "python"
+    pins = (ROOT / "requirements" / "bench.txt").read_text(encoding="utf-8")
+    peers = re.findall(r"^(?:x-)?transformers==\S+", pins, re.M)
+    torch_here = f"torch=={importlib.metadata.version('torch')}"
+    run(python, "-m", "pip", "install", "-q", f"{wheel}[pytest]", torch_here, *peers)
+    *codes, test = re.findall(r"```python\n(.*?)```", CHECK, re.S)
+    assert len(codes) == 3
+    for code in codes:
+        (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+        assert re.findall(r"^(\w+)", run(python, "mine.py"), re.M) == ["ok"] * (len(MODEL) - 3)
+    model = codes[0].partition("\n\n\nprint")[0].replace("Wrapped", "MyModel")
+    (tmp_path / "test_mine.py").write_text(f"{model}\n\n{test}", encoding="utf-8")
+    assert "1 passed" in run(python, "-m", "pytest", "-q", "test_mine.py")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -69,7 +121,9 @@ def test_make_knows_each_command(command):
         return
     run = re.search(r"RUN=(\S+)", command)
     for given in re.findall(r'ARGS="([^"]*)"', command):
-        if run:
+        if command.startswith("make export"):
+            export.parse([run[1], *given.split()])
+        elif run:
             translate.parse([run[1], *given.split()])
         elif command.startswith("make grade"):
             parser().parse_args(["folder", *given.split()])
@@ -79,7 +133,8 @@ def test_make_knows_each_command(command):
 
 def test_the_commands_of_the_front_page_of_training_and_of_grading_are_read():
     told = [re.split(r"[ =]", command)[1] for command in COMMANDS]
-    wanted = {"book": 1, "test": 1, "lab": 1, "train": 5, "translate": 4, "show": 3, "grade": 2}
+    wanted = {"book": 1, "test": 1, "lab": 1, "train": 6, "translate": 4, "grade": 2}
+    wanted |= {"show": 3, "export": 1, "package": 1}
     assert {name: told.count(name) for name in told} == wanted
 
 

@@ -277,7 +277,7 @@ def all_of_it_learns(subject: ModelSubject) -> Found:
     idle = {
         name: p.numel()
         for name, p in model.named_parameters()
-        if p.grad is None or (p.dim() > 1 and not p.grad.any())
+        if p.requires_grad and (p.grad is None or (p.dim() > 1 and not p.grad.any()))
     }
     bad = f"no gradient reaches {', '.join(list(idle)[:3])}"
     if outside:

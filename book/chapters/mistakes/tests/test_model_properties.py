@@ -1,6 +1,7 @@
 """The properties of models: right ones of any kind have all of them, and each fault is named."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -276,7 +277,17 @@ class Leaking(Specimen):
 
 def test_a_model_that_remembers_its_batches_is_found():
     found = check_model(lambda: Leaking(29, 23), 29, 23, only=("repeat", "learns", "depends"))
-    assert found.caught == ["repeat", "learns"]
+    assert found.caught == ["repeat"]
+
+
+def test_what_is_frozen_needs_no_gradient_and_all_else_does():
+    class Frozen(Specimen):
+        def __init__(self, asks, *sizes):
+            super().__init__(*sizes)
+            self.table = nn.Parameter(torch.zeros(3, 5), requires_grad=asks)
+
+    assert ask("learns", partial(Frozen, False)).held
+    assert ask("learns", partial(Frozen, True)).number == 15
 
 
 def test_saved_sees_a_number_that_the_file_does_not_hold():
