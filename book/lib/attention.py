@@ -118,13 +118,13 @@ class Readers(NamedTuple):
     sequence  the number of each row's sequence
     column    how many rows before it read the same one
     n         sequences in the store
-    width     the most rows that read one sequence
+    most      rows that read one sequence, at the most
     """
 
     sequence: Int[Tensor, " rows"]
     column: Int[Tensor, " rows"]
     n: int
-    width: int
+    most: int
 
     @staticmethod
     def one_each(n: int, device: torch.device) -> "Readers":
@@ -151,8 +151,8 @@ class Readers(NamedTuple):
         return Readers(sequence, column, len(count), max(count.tolist(), default=0)), kept
 
     def in_table(self, x: Tensor) -> Tensor:
-        """(rows, ...) as (n, width, ...), with a line for each sequence; 0 where no row reads."""
-        table = x.new_zeros(self.n, self.width, *x.shape[1:])
+        """(rows, ...) as (n, most, ...), with a line for each sequence; 0 where no row reads."""
+        table = x.new_zeros(self.n, self.most, *x.shape[1:])
         table[self.sequence, self.column] = x
         return table
 
@@ -495,14 +495,14 @@ def _attend_to_shared(
         its_mask = None if masks is None else masks[of]
         return _attend_in_groups(queries[of], key, value, its_mask, bias, dropout)
 
-    if readers.n < readers.width:
+    if readers.n < readers.most:
         parts = [
-            attend(i, *(x[i].expand(readers.width, *x.shape[1:]) for x in (key, value)))
+            attend(i, *(x[i].expand(readers.most, *x.shape[1:]) for x in (key, value)))
             for i in range(readers.n)
         ]
         table = torch.stack(parts)
     else:
-        parts = [attend((slice(None), j), key, value) for j in range(readers.width)]
+        parts = [attend((slice(None), j), key, value) for j in range(readers.most)]
         table = torch.stack(parts, dim=1)
     return table[readers.sequence, readers.column]
 

@@ -71,7 +71,7 @@ tokens = model.generate(**batch)
 print(target.batch_decode(tokens, skip_special_tokens=True))
 ```
 
-The tokenizers cut text as the book does and give the same numbers. `generate` is greedy, as
+The tokenizers split text as the book does and give the same numbers. `generate` is greedy, as
 `--beam 1` is. With several beams transformers ranks by a length penalty of its own, so it may find
 other words than the book. A sentence may have {positions} tokens, and so may a translation:
 there the table of positions ends.
@@ -209,7 +209,7 @@ def write_folder(
 ) -> None:
     """Write all that transformers reads into a folder that is there.
 
-    Args: lowercase, whether the text is turned to lower case before it is cut.
+    Args: lowercase, whether the text is turned to lower case before it is split.
     Errors: those of `design_of`; OSError.
     """
     config = config_for_hugging_face(model.config)

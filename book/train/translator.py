@@ -90,9 +90,16 @@ class Translator:
 
     def _decode(self, numbered: list[list[int]], limit: int, n: int) -> list[list[Hypothesis]]:
         batch = pad_batch(numbered, [[] for _ in numbered]).to(self._device)
-        inputs = (self.model, batch.source, batch.source_lengths, limit)
-        how = {"beam": self.beam, "alpha": self.alpha, "min_length": self.min_length}
-        tokens, scores = n_best(*inputs, n=n, **how)
+        tokens, scores = n_best(
+            self.model,
+            batch.source,
+            batch.source_lengths,
+            limit,
+            beam=self.beam,
+            alpha=self.alpha,
+            min_length=self.min_length,
+            n=n,
+        )
         return [
             [
                 Hypothesis(self.target_vocab.decode(row), _ended(row), score)

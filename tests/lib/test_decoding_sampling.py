@@ -124,7 +124,9 @@ def test_min_p_equals_its_definition_and_hugging_face(p, dtype):
 
 @pytest.mark.parametrize("p", [0.0, -0.1, 1.1, float("nan")])
 def test_min_p_is_a_fraction(p):
-    with pytest.raises(ValueError, match=r"above 0 and at most 1, got .*; p = 1 leaves the lik"):
+    with pytest.raises(
+        ValueError, match=r"above 0 and at most 1, got .*; p = 1 leaves the likeliest"
+    ):
         keep_min_p(LOGITS, p)
 
 

@@ -41,7 +41,7 @@ class ModernAttention(MultiHeadAttention):
         self.q_norm, self.k_norm = norm(), norm()
 
     def _split_heads(
-        self, projection: nn.Linear, x: Float[Tensor, "batch time d_model"]
+        self, projection: nn.Module, x: Float[Tensor, "batch time d_model"]
     ) -> Float[Tensor, "batch heads time d"]:
         heads = super()._split_heads(projection, x)
         if projection is self.w_q and self.q_norm is not None:

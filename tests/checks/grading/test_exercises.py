@@ -15,7 +15,8 @@ each_chapter = pytest.mark.parametrize("chapter", all_chapters(), ids=lambda cha
 
 def test_all_exercises_are_found():
     found = [(c.stem, e.name, e.stub, e.check_cell) for c in all_chapters() for e in c.exercises]
-    assert found == [(e.chapter, e.name, e.stub, e.check) for e in CODING]
+    graded = [e for e in CODING if not e.starts]  # an answer that is graded starts no process
+    assert found == [(e.chapter, e.name, e.stub, e.check) for e in graded]
 
 
 @each_chapter

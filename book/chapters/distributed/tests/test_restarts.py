@@ -60,7 +60,7 @@ def test_only_the_chosen_rank_is_killed_and_only_in_the_first_start(tmp_path):
     """Another rank, and a process that torchrun has started again, run to their end."""
     (tmp_path / "losses.jsonl").write_text('{"step": 1, "loss": 3.5, "lr": 0.1}\n' * 5)
     for rank, count in (("0", "0"), ("1", "1")):
-        told = {"RANK": rank, "WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": count}
+        told = {"RANK": rank, "WORLD_SIZE": "1", "TORCHELASTIC_RESTART_COUNT": count}
         command = [
             sys.executable,
             "-m",

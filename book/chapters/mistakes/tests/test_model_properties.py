@@ -284,7 +284,7 @@ def test_what_is_frozen_needs_no_gradient_and_all_else_does():
     class Frozen(Specimen):
         def __init__(self, asks, *sizes):
             super().__init__(*sizes)
-            self.table = nn.Parameter(torch.zeros(3, 5), requires_grad=asks)
+            self.spare = nn.Parameter(torch.zeros(3, 5), requires_grad=asks)
 
     assert ask("learns", partial(Frozen, False)).held
     assert ask("learns", partial(Frozen, True)).number == 15
