@@ -106,7 +106,7 @@ def _shown(run: Finished, given: argparse.Namespace) -> Shown:
     reason, tracer = why_not(run, given.bits), None
     measured = measure(run, None if reason else given.bits, given.sentences)
     count = len(measured.translated)
-    told = f"{run.name}: BLEU {measured.exact_bleu:.2f}, greedy, on {count:,} sentences"
+    told = f"{run.name}: BLEU {measured.exact_bleu:.2f}, greedy, on {count:,} sentences."
     if not reason:
         try:
             tracer = make_tracer(run, given.bits)
@@ -114,10 +114,10 @@ def _shown(run: Finished, given: argparse.Namespace) -> Shown:
             reason = f"The page cannot show this model: {error}."
     if tracer and given.bits < 32:
         told += (
-            f"; {measured.bleu:.2f} with {given.bits} bits a parameter, where {measured.alike:,} "
-            "translations are the same"
+            f"\nWith {given.bits} bits a parameter: {measured.bleu:.2f}; {measured.alike:,} "
+            "translations are the same."
         )
-    print(f"{told}.")
+    print(told)
     if reason:
         print(f"{run.name}: the page is without the model. {reason}")
     return Shown(run, measured, given.bits, tracer, reason)

@@ -34,7 +34,7 @@ def trained(page: Page) -> str:
           if (/Half a minute/.test(said) && go) go.click();
           return /Done|✗/.test(said);
         }""",
-        timeout=PATIENCE,
+        timeout=2 * PATIENCE,
     )
     return page.locator(".lab-status").inner_text()
 

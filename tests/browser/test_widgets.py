@@ -44,7 +44,8 @@ def sample(request):
 
 
 def test_every_widget_has_a_sample():
-    assert sorted(SAMPLES) == list(widgets.widgets())
+    of_runs = {"run_losses"}  # on the page that `make show` writes, and on none of the book's
+    assert sorted(SAMPLES) == sorted(of_runs | set(widgets.widgets()))
 
 
 @pytest.mark.parametrize("sample", sorted(SAMPLES), indirect=True)

@@ -50,7 +50,7 @@ def test_the_page_stands_in_the_folder_of_the_run_and_changes_nothing_else(one, 
     assert all(path.parts[0] == "show" for path in after.keys() - before.keys())
     assert is_page(one / "show")
     assert f"{one}: BLEU " in told.out
-    assert "with 8 bits a parameter, where " in told.out
+    assert "With 8 bits a parameter: " in told.out
     assert f"Open {one / 'show' / PAGE} in a browser" in told.out
     assert told.err == ""
 
