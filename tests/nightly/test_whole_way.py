@@ -1,14 +1,10 @@
-"""The whole way of a reader's own translator: train, stop, go on, translate a file, show, export.
+"""The whole way of a reader's own translator: train, translate a file, show, export.
 
 The sentences are those of a small grammar, which `benchmarks/own_data.py` makes. With MULTI30K, the
-folder of that task's files, 3,000 pairs of it are learnt in 300 updates as well.
+folder of that task's files, 3,000 pairs of it are learnt as well. Stops are in `test_kills.py`.
 """
 
 import os
-import signal
-import subprocess
-import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -20,7 +16,6 @@ from lib.data import EOS, pad_batch, tokenise
 from lib.decoding import greedy
 from lib.masks import padding_mask
 from show.__main__ import main as show
-from tests.paths import BOOK
 from train.__main__ import main as train
 from train.export import main as export
 from train.translate import main as translate
@@ -31,7 +26,7 @@ with warnings.catch_warnings():
     from transformers import AutoModelForSeq2SeqLM
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-UPDATES, STOPPED, PATIENCE = 300, 40, 600
+UPDATES = 300
 DESIGN = ["--size", "tiny", "--positions", "sinusoidal", "--share", "--threads", "1"]
 
 
@@ -51,29 +46,11 @@ def files(request, tmp_path):
     return tmp_path, len(corpus["test"])
 
 
-def stop_after(updates: int, given: list[str], out: Path) -> None:
-    """Train in a process of its own, and press Ctrl-C once it has made so many updates."""
-    losses = out / "losses.jsonl"
-    run = subprocess.Popen([sys.executable, "-m", "train", *given], cwd=BOOK)
-    try:
-        end = time.monotonic() + PATIENCE
-        while not losses.exists() or losses.read_text().count("\n") < updates:
-            assert run.poll() is None, "the run ended before it was stopped"
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        run.send_signal(signal.SIGINT)
-        assert run.wait(PATIENCE) == 130
-    finally:
-        run.kill()
-        run.wait()
-
-
 def test_from_the_sentences_to_the_model_elsewhere(files, capsys):
     folder, n_test = files
     out, written = folder / "run", folder / "translated.en"
     given = ["--data", str(folder), "--source", "de", "--target", "en", *DESIGN]
-    stop_after(STOPPED, [*given, "--steps", str(UPDATES), "--out", str(out)], out)
-    assert train(["--resume", "--out", str(out)]) == 0
+    assert train([*given, "--steps", str(UPDATES), "--out", str(out)]) == 0
     assert f"{UPDATES} updates" in (out / "summary.txt").read_text(encoding="utf-8")
 
     source = folder / "test.de"
