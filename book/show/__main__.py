@@ -9,7 +9,6 @@ options. Nothing in the folder of a run is changed; the page's own folder stands
 import argparse
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import torch
 from show.measured import Finished, measure, read
 from show.page import PAGE, Shown, is_page, size, write_page
 from show.tracer import make_tracer, why_not
+from train.checkpoints import whole_folder
 from train.machine import device, use_threads
 from train.options import number
 from widgets.rounding import BITS
@@ -125,22 +125,9 @@ def _shown(run: Finished, given: argparse.Namespace) -> Shown:
 
 def _write(shown: Sequence[Shown], out: Path) -> int:
     """Write the page beside its place, and put it there when it is whole; its size in bytes."""
-    try:
-        with tempfile.TemporaryDirectory(
-            prefix=f".{out.name}.", dir=out.resolve().parent
-        ) as beside:
-            part = Path(beside) / out.name  # the folder around it is for its owner alone
-            part.mkdir()
-            write_page(shown, part)
-            written = size(part)
-            if out.exists():
-                shutil.rmtree(out)
-            part.replace(out)
-    except OSError as error:
-        raise OSError(
-            f"expected to write {out}, got: {error.strerror or error}; make room on its disk, or "
-            "name another folder with --out"
-        ) from error
+    with whole_folder(out, clear=shutil.rmtree) as part:
+        write_page(shown, part)
+        written = size(part)
     return written
 
 

@@ -10,7 +10,7 @@ from copy import deepcopy
 from typing import cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int8
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -41,12 +41,10 @@ class EightBitLinear(nn.Module):
         super().__init__()
         if not weight.isfinite().all():
             raise ValueError("expected a finite weight, got NaN or infinity; train the model again")
-        largest = weight.detach().abs().amax(dim=1).float()
-        scale = (largest / LARGEST).clamp(min=torch.finfo(torch.bfloat16).tiny).bfloat16()
-        whole = (weight.detach().float() / scale.float()[:, None]).round().clamp(-LARGEST, LARGEST)
+        whole, scale = in_eight_bits(weight, torch.bfloat16)
         self.in_features = weight.shape[1]
         self.missing = -self.in_features % TOGETHER  # columns of 0 that fill the last ones up
-        self.register_buffer("whole", F.pad(whole.to(torch.int8), (0, self.missing)))
+        self.register_buffer("whole", F.pad(whole, (0, self.missing)))
         self.register_buffer("scale", scale)
         self.bias = None if bias is None else nn.Parameter(bias.detach().clone())
 
@@ -61,6 +59,20 @@ class EightBitLinear(nn.Module):
             product = F.linear(rows.float(), whole.float() * scale.float()[:, None]).bfloat16()
         y = product.to(x.dtype) if self.bias is None else product + self.bias
         return y.view(*x.shape[:-1], -1)
+
+
+def in_eight_bits(
+    matrix: Float[Tensor, "rows columns"], scale_type: torch.dtype = torch.float32
+) -> tuple[Int8[Tensor, "rows columns"], Float[Tensor, " rows"]]:
+    """Whole numbers from -127 to 127, and for each row the scale that they are multiples of.
+
+    A row of zeros has the scale 0. With a scale in float32 no number is wrong by more than half of
+    it; one in bfloat16 is itself rounded, by up to 1/256.
+    """
+    matrix = matrix.detach().float()
+    scales = (matrix.abs().amax(dim=1) / LARGEST).to(scale_type)
+    numbers = matrix / scales.float().where(scales > 0, 1.0)[:, None]
+    return numbers.round().clamp(-LARGEST, LARGEST).to(torch.int8), scales
 
 
 def expect_8_bits(device: torch.device) -> None:

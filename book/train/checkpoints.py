@@ -14,8 +14,9 @@ import json
 import os
 import random
 import secrets
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
@@ -67,6 +68,30 @@ def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
     finally:
         with suppress(OSError):  # after the renaming it is gone
             part.unlink()
+
+
+@contextmanager
+def whole_folder(out: Path, clear: Callable[[Path], Any] = Path.rmdir) -> Iterator[Path]:
+    """A folder beside `out` to be filled, which then gets that name; after an error it is gone.
+
+    Args: clear, how a folder that has the name is taken away; usually it must be empty.
+    Errors: OSError, with the reason, for a full disk or a folder that must not be written.
+    """
+    part = out.with_name(f"{out.name}.{secrets.token_hex(8)}.part")
+    try:
+        part.mkdir()
+        yield part
+        if out.exists():
+            clear(out)
+        part.rename(out)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OSError(
+            f"expected to write {out}, got: {reason}; make room on its disk, or name another "
+            "folder with --out"
+        ) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def save_checkpoint(

@@ -10,16 +10,12 @@ import argparse
 import importlib.util
 import json
 import re
-import secrets
-import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -27,6 +23,7 @@ from lib.data import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary, pad_batch, tokenis
 from lib.masks import padding_mask
 from lib.positions import sinusoidal_table
 from lib.transformer import Config, Transformer
+from train.checkpoints import whole_folder
 from train.huggingface import CONFIG, WEIGHTS
 from train.tokenizer_file import tokenizer_json
 from train.translator import read_run
@@ -334,7 +331,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         design_of(trained[0].config)
         _expect_new(out)
         lowercase = options["lower_case"]
-        with _whole_folder(out) as part:
+        with whole_folder(out) as part:
             write_folder(part, *trained, lowercase=lowercase)
             if importlib.util.find_spec("transformers"):
                 print(f"Read back by {read_back(part, *trained, lowercase=lowercase)}.")
@@ -356,26 +353,6 @@ def _expect_new(out: Path) -> None:
         raise ValueError(f"expected a new folder after --out, got {out}, which is there already")
     if not out.parent.is_dir():
         raise ValueError(f"expected a folder that is there for --out, got {out.parent}")
-
-
-@contextmanager
-def _whole_folder(out: Path) -> Iterator[Path]:
-    """A folder beside `out` that gets its name in one act, or goes after an error."""
-    part = out.with_name(f"{out.name}.{secrets.token_hex(8)}.part")
-    try:
-        part.mkdir()
-        yield part
-        if out.exists():  # an empty one
-            out.rmdir()
-        part.rename(out)
-    except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise OSError(
-            f"expected to write {out}, got: {reason}; make room on its disk, or name a folder that "
-            "can be written with --out"
-        ) from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,15 @@ import copy
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int8
 from torch import Tensor
 
 from lib.data import SPECIAL, Vocabulary
 from lib.transformer import Transformer
+from train.bits import in_eight_bits
 from train.subword import SubwordVocabulary, labels
 from widgets.packing import SIZES, PackedModel, expect_computable
 
 BITS = (8, 32)
-LARGEST = 127  # of a number in 8 bits; -128 is not used
 
 
 def pack_rounded(
@@ -82,19 +81,6 @@ def rounded(model: Transformer, bits: int) -> Transformer:
                 numbers, scales = in_eight_bits(parameter)
                 parameter.copy_(numbers.float() * scales[:, None])
     return made
-
-
-def in_eight_bits(
-    matrix: Float[Tensor, "rows columns"],
-) -> tuple[Int8[Tensor, "rows columns"], Float[Tensor, " rows"]]:
-    """Whole numbers from -127 to 127, and for each row the scale that they are multiples of.
-
-    A row of zeros has the scale 0. A product is wrong by at most half a scale.
-    """
-    matrix = matrix.detach().float()
-    scales = matrix.abs().amax(dim=1) / LARGEST
-    numbers = matrix / scales.where(scales > 0, 1.0)[:, None]
-    return numbers.round().clamp(-LARGEST, LARGEST).to(torch.int8), scales
 
 
 def _is_rounded(tensor: Tensor, bits: int) -> bool:

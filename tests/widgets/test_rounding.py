@@ -9,8 +9,9 @@ import torch
 
 from lib.data import Vocabulary
 from lib.transformer import Config, Transformer
+from train.bits import LARGEST, in_eight_bits
 from train.subword import SubwordVocabulary
-from widgets.rounding import BITS, LARGEST, in_eight_bits, pack_rounded, rounded, size_of
+from widgets.rounding import BITS, pack_rounded, rounded, size_of
 
 WORDS = Vocabulary([f"w{i}" for i in range(9)])
 SIZES = {"d_model": 8, "n_heads": 2, "d_ff": 12, "n_layers": 2, "norm": "pre"}

@@ -242,6 +242,39 @@ def who_holds_what() -> Schematic:
     return s
 
 
+def partial_output(
+    s: Schematic, rank: int, layer: Part, link: Part, *, at: tuple[int, int]
+) -> None:
+    """What a rank's layer gives: a part of a sum, which goes to the all-reduce."""
+    part = s.matrix(
+        rows=3,
+        cell=13,
+        at=at,
+        columns=6,
+        name=f"partial output {rank}",
+        shape=("time", "d_{model}"),
+        shape_side="",
+    )
+    s.arrow(layer, part)
+    s.arrow(part, (at[0], link.top[1] - 3))
+
+
+def output_on_both(s: Schematic, link: Part, *, y: int) -> None:
+    """The sum that each rank has after the all-reduce."""
+    out = s.matrix(
+        "output, on both",
+        rows=3,
+        cell=13,
+        at=(200, y),
+        columns=6,
+        side="left",
+        shade=[[0.6] * 6] * 3,
+        shape=("time", "d_{model}"),
+        shape_side="right",
+    )
+    s.arrow(link, out)
+
+
 def split_feed_forward() -> Schematic:
     """A feed-forward network on two ranks: columns of W_1, then the same rows of W_2."""
     s = Schematic(
@@ -287,23 +320,10 @@ def split_feed_forward() -> Schematic:
             shape_side="",
             name=f"W_2 of rank {rank}",
         )
-        part = grid(
-            at=(middle, 282), columns=6, name=f"partial output {rank}", shape=model, shape_side=""
-        )
         s.arrow(w_1, (middle, inner.y - inner.height / 2 - 2))
         s.arrow((middle, inner.y + inner.height / 2 + 2), w_2)
-        s.arrow(w_2, part)
-        s.arrow(part, (middle, link.top[1] - 3))
-    out = grid(
-        "output, on both",
-        at=(200, 388),
-        columns=6,
-        side="left",
-        shade=[[0.6] * 6] * 3,
-        shape=model,
-        shape_side="right",
-    )
-    s.arrow(link, out)
+        partial_output(s, rank, w_2, link, at=(middle, 282))
+    output_on_both(s, link, y=388)
     return s
 
 
@@ -343,21 +363,8 @@ def split_by_heads() -> Schematic:
             shape=("h/2*d_v", "d_{model}"),
             shape_side="",
         )
-        part = grid(
-            at=(middle, 374), columns=6, name=f"partial output {rank}", shape=model, shape_side=""
-        )
         s.arrow(layer, heads, kind="value")
         s.arrow(heads, w_o, kind="value")
-        s.arrow(w_o, part)
-        s.arrow(part, (middle, link.top[1] - 3))
-    out = grid(
-        "output, on both",
-        at=(200, 488),
-        columns=6,
-        side="left",
-        shade=[[0.6] * 6] * 3,
-        shape=model,
-        shape_side="right",
-    )
-    s.arrow(link, out)
+        partial_output(s, rank, w_o, link, at=(middle, 374))
+    output_on_both(s, link, y=488)
     return s
