@@ -119,7 +119,7 @@ export default {
         ui.row(slider("latency", "Latency", (value) => `${value}\u202fµs`),
           controls.choice(w, "sharing", { label: "Sharding",
             options: [...STAGES.keys()].map((name) => [name, name]) }).element),
-        ui.row(toggle("growing", "Each GPU gets as many tokens"),
+        ui.row(toggle("growing", "Each GPU gets this many tokens"),
           toggle("overlap", "Send while computing"),
           toggle("recompute", "Recompute activations"), toggle("mixed", "bfloat16")),
         lines.element,

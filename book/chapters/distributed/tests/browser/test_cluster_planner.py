@@ -107,7 +107,7 @@ def test_table_follows_the_controls(stage):
     page.get_by_role("radio", name="FSDP").check()
     assert cells(page)[2] == "65 MB"
     assert cells(page)[4] == "731 MB"
-    page.get_by_role("checkbox", name="Each GPU gets as many tokens").check()
+    page.get_by_role("checkbox", name="Each GPU gets this many tokens").check()
     assert cells(page)[5] == "3.25 s"
     page.get_by_role("checkbox", name="Recompute activations").check()
     assert cells(page)[5] == "4.33 s"
