@@ -43,7 +43,11 @@ from scripts.hostile import TEXTS, USE, WATCH  # noqa: E402
 TRAINING = 60  # seconds that a run of a laboratory may take
 # The language model stops after half a minute, which is an end too
 ENDED = re.compile(r"\b[Dd]one:|Half a minute is over")
-MEASURED = re.compile(r"loss [^,]+, [^%]+\d+%|[Hh]eld-out loss \d+\.\d+")
+UNDER_WAY = re.compile(r"(?<![Dd]one): [Ss]tep \d")  # the second of two models that are compared
+MEASURED = re.compile(
+    r"loss [^,]+, [^%]+\d+%|[Hh]eld-out loss \d+\.\d+|numbers right: \d+%"
+    r"|[Ss]tate \d+, done: step \d+ of \d+, loss \d[\d.]*\d"  # accuracy stands in its curves alone
+)
 MINI = "/usr/lib/*/webkit2gtk-4.*/MiniBrowser"
 # Goes into each page before all else; attributes, since a driver may not see the page's names.
 LISTEN = (
@@ -98,7 +102,7 @@ const found = [];
 (async () => {
   for (const div of document.querySelectorAll("div.book-widget")) {
     const sliders = [...div.querySelectorAll("input[type=range]")]
-      .filter((node) => node.checkVisibility());
+      .filter((node) => node.checkVisibility() && !node.disabled);
     if (!sliders.length) continue;
     let moved = false;
     for (const slider of sliders) {
@@ -360,20 +364,26 @@ def status_of_run(engine, place: int) -> tuple[str, float]:
     while problem == "" and seconds < TRAINING:
         time.sleep(0.2)
         status, seconds = engine.run(STATUS % place), time.monotonic() - begun
-        if ENDED.search(status) or "✗" in status:
+        if has_ended(status) or "✗" in status:
             break
     return status, seconds
+
+
+def has_ended(status: str) -> bool:
+    return bool(ENDED.search(status)) and not UNDER_WAY.search(status)
 
 
 def outcome(status: str, seconds: float) -> tuple[str, list[str]]:
     """How a run went, by the status line at its end, and what is wrong with that."""
     paths = ("plain JavaScript", "WebAssembly")  # the first one's line names the other too
     path = next((path for path in paths if path in status), "no path")
+    if "Training done" in status:  # the first page names the path only if it is the slow one
+        path = paths["no WebAssembly" not in status]
     share = MEASURED.search(status)
     result = f"{path}, {seconds:.1f} s, {share[0] if share else 'no accuracy'}"
     if "✗" in status:
         return result, [f"the run failed: {status}"]
-    if not ENDED.search(status):
+    if not has_ended(status):
         return result, [f"the run did not end within {TRAINING} s: {status}"]
     found = [] if path == "WebAssembly" else [f"the run was not by WebAssembly: {status}"]
     return result, found + ([] if share else [f"the run measured no accuracy: {status}"])

@@ -58,6 +58,28 @@ class StandIn:
             "the run measured no accuracy",
         ),
         (
+            "Training done: 600 steps in 1.8 s, new numbers right: 100%.",
+            "WebAssembly, 2.5 s, numbers right: 100%",
+            None,
+        ),
+        (
+            "Training done: 600 steps in 9 s, new numbers right: 100%. This browser has no "
+            "WebAssembly for it, so it takes longer.",
+            "plain JavaScript, 2.5 s, numbers right: 100%",
+            "the run was not by WebAssembly",
+        ),
+        (
+            "State 16, done: step 1000 of 1000, loss 0.64. 1.0 s, WebAssembly.",
+            "WebAssembly, 2.5 s, State 16, done: step 1000 of 1000, loss 0.64",
+            None,
+        ),
+        (
+            "One vector, state 16, done: step 9 of 9, loss 0.64. Attention, state 16: step 4 of 9, "
+            "loss 0.15. 3.0 s, WebAssembly.",
+            "WebAssembly, 2.5 s, state 16, done: step 9 of 9, loss 0.64",
+            "the run did not end within 60 s",
+        ),
+        (
             "✗ Run 1: The engine did not load. Try again when you are online.",
             "no path, 2.5 s, no accuracy",
             "the run failed",

@@ -279,7 +279,7 @@ def split_feed_forward() -> Schematic:
     """A feed-forward network on two ranks: columns of W_1, then the same rows of W_2."""
     s = Schematic(
         400,
-        424,
+        476,
         alt="The whole input x is on both ranks. Each rank has half of the columns of W_1, so it "
         "computes half of the inner numbers and passes them through the ReLU. It multiplies them "
         "by its half of the rows of W_2, which gives a partial output of full size. One all-reduce "
@@ -289,7 +289,7 @@ def split_feed_forward() -> Schematic:
     grid = partial(s.matrix, rows=3, cell=13)
     model = ("time", "d_{model}")
     x = grid("$x$, on both", at=(200, 36), columns=6, side="left", shape=model, shape_side="right")
-    link = s.layer("all-reduce: add up", at=(200, 326), width=340)
+    link = s.layer("all-reduce: add up", at=(200, 376), width=340)
     half = "d_{ff}/2"
     for rank, middle in ((0, 100), (1, 300)):
         side = (4, "start") if rank == 0 else (396, "end")
@@ -305,7 +305,7 @@ def split_feed_forward() -> Schematic:
         s.arrow((x.x + (-24 if rank == 0 else 24), x.bottom[1] + 2), w_1, path="vhv")
         inner = grid(
             "ReLU",
-            at=(middle, 176),
+            at=(middle, 188),
             columns=5,
             side="left",
             name=f"inner of rank {rank}",
@@ -314,7 +314,7 @@ def split_feed_forward() -> Schematic:
         )
         w_2 = s.layer(
             f"$W_2$, rows\nof rank {rank}",
-            at=(middle, 230),
+            at=(middle, 255),
             width=130,
             shape=(half, "d_{model}"),
             shape_side="",
@@ -322,8 +322,8 @@ def split_feed_forward() -> Schematic:
         )
         s.arrow(w_1, (middle, inner.y - inner.height / 2 - 2))
         s.arrow((middle, inner.y + inner.height / 2 + 2), w_2)
-        partial_output(s, rank, w_2, link, at=(middle, 282))
-    output_on_both(s, link, y=388)
+        partial_output(s, rank, w_2, link, at=(middle, 321))
+    output_on_both(s, link, y=440)
     return s
 
 
