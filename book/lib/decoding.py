@@ -486,7 +486,7 @@ def store_by_columns(model: nn.Module) -> nn.Module:
 
     nn.Linear keeps W transposed and row by row, so that for one vector x each output is a dot
     product with a row of its own. In the other order one entry of x after another scales a row of W
-    and adds it to all outputs at once, which many processors do faster. A batch does not care.
+    and adds it to all outputs at once, which some processors do faster. A batch does not care.
 
     Returns: the model, changed in place: its parameters are the same objects, with other strides.
     """

@@ -3,7 +3,6 @@
 What is here holds for any function or module. `measure.costs` has the formulas that the results are
 held against."""
 
-import statistics
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,7 +65,7 @@ def count_elementwise(function: Callable[..., object], *inputs: object) -> int:
     return counter.total
 
 
-def median_seconds(
+def fastest_seconds(
     functions: Mapping[str, Callable[[], object]],
     repeats: int = 7,
     *,
@@ -74,7 +73,8 @@ def median_seconds(
 ) -> dict[str, float]:
     """Time functions in turn, A B C A B C, after one call of each that does not count.
 
-    Taking turns lets a busy moment of the machine fall on all of them; the median drops it.
+    Taking turns lets a busy moment of the machine fall on all of them; the fastest call of each is
+    the one that it disturbed least.
     Args: clock, `time.process_time` to count only what this process worked, on all its threads.
     Errors: ValueError for fewer than one repeat.
     """
@@ -89,7 +89,7 @@ def median_seconds(
                 torch.cuda.synchronize()  # a GPU works on after the call has returned
             if repeat:
                 taken[name].append(clock() - start)
-    return {name: statistics.median(seconds) for name, seconds in taken.items()}
+    return {name: min(seconds) for name, seconds in taken.items()}
 
 
 def longest_chain(output: Tensor) -> int:
