@@ -24,19 +24,26 @@ def press(page: Page, name: str) -> None:
 
 
 def trained(page: Page) -> str:
-    """Train to the end, also beyond half a minute; return what the panel says then."""
+    """Train to the end, also beyond half a minute; return what the panel says then.
+
+    A busy machine may take long, as long as it gets on.
+    """
     press(page, "Train")
-    page.wait_for_function(
-        """() => {
-          const { textContent: said } = document.querySelector(".lab-status");
-          const go = [...document.querySelectorAll("button")].find((one) =>
-            one.textContent === "Go on");
-          if (/Half a minute/.test(said) && go) go.click();
-          return /Done|✗/.test(said);
-        }""",
-        timeout=2 * PATIENCE,
-    )
-    return page.locator(".lab-status").inner_text()
+    said = ""
+    for _ in range(1000):
+        said = page.wait_for_function(
+            """(before) => {
+              const { textContent: said } = document.querySelector(".lab-status");
+              return said !== before && said;
+            }""",
+            arg=said,
+            timeout=PATIENCE,
+        ).json_value()
+        if re.search("Done|✗", said):
+            return page.locator(".lab-status").inner_text()
+        if "Half a minute" in said:
+            press(page, "Go on")
+    raise AssertionError(said)
 
 
 def begun(page: Page) -> None:
@@ -65,7 +72,7 @@ def test_first_names_are_learnt_and_written(stage):
     legend = page.locator(".lm-stage .bw-legend-item").all_inner_texts()
     assert legend == ["training", "held out", "best count (4-gram)"]
     samples = page.locator(".lm-log > li")
-    expect(samples).to_have_count(31)
+    assert samples.count() >= 31, "one each 100 steps, and where a slow machine paused"
     expect(samples.first).to_contain_text("step 3000")
     expect(samples.last).to_contain_text("untrained")
     expect(page.locator(".lm-texts > li")).to_have_count(8)
