@@ -52,7 +52,6 @@ def make_tracer(run: Finished, bits: int) -> ForwardTracer:
     packed = pack_rounded(run.model.cpu(), *run.vocabs, bits, run.options.lower_case)
     model = rounded(run.model, bits)
     sources = list(dict.fromkeys(pair.source for pair in run.test[1]))
-    sources = list(dict.fromkeys(pair.source for pair in run.test[1]))
     traced = [_traced(model, words, run) for words in _of_length(sources, SHORT)]
     ready = [" ".join(words) for words in _of_length(sources, OFFERED)]
     sizes = sizes_of(run.model, *run.vocabs)

@@ -212,7 +212,7 @@ export default {
       function drawGuesses({ one, stage, at }, number) {
         guesses.hidden = stage.side === "source";
         if (guesses.hidden) return "";
-        const row = one.guesses[number - first][at];
+        const row = tracing.guessed(one, number - first, at);
         const said = one.said[at];
         asked.replaceChildren(stage.kind === "project" ? "After " : "If it stopped here, after ",
           word(one.read[at]), stage.kind === "project" ? " the model predicts:" : " it would predict:");

@@ -18,13 +18,19 @@ function likeliest(logits, tokens, k) {
   });
 }
 
+/** What a stage of the decoder would predict at a position; computed when it is first asked for. */
+export const guessed = ({ guesses, guess }, stage, at) =>
+  (guesses[stage][at] ??= guess(stage, at));
+
 /**
  * Translates a source and keeps each step of the pass. Options: stages, as the tracer has them;
  * longest, of the translation; k, how many guesses at the projection (before it at most 3);
  * say, the words of a translation, which then takes the place of the model's own; numbers, those of
  * the source's tokens, if they are not the words'.
  * Returns one of the tracer's sentences: { source, read, said, maps, lengths, changes, guesses },
- * and beside them vectors: for each attention layer its { queries, keys }, see transformer.js.
+ * and beside them vectors: for each attention layer its { queries, keys }, see transformer.js. Of
+ * the guesses only those of the projection are there: each other one costs a projection of its own,
+ * in a large model more than half of the time; `guessed` makes them, by guess(stage, at).
  * @param {any} model
  * @param {string[]} words
  * @param {{ stages: any[], longest: number, k?: number, say?: string[],
@@ -34,18 +40,15 @@ export function trace(model, words, { stages, longest, k = 5, say, numbers = mod
   const maps = {};
   const vectors = {};
   const found = new Map(stages.map(({ name }) =>
-    [name, { lengths: [], changes: [], guesses: [] }]));
-  const kinds = new Map(stages.map(({ name, kind, side }) => [name, { kind, side }]));
+    [name, { lengths: [], changes: [], rows: [] }]));
   function note(name, before, after, seen) {
-    const { lengths, changes, guesses } = found.get(name);
-    const { kind, side } = kinds.get(name);
+    const { lengths, changes, rows } = found.get(name);
     after.forEach((x, i) => {
       lengths.push(hundredths(length(x)));
       if (before) changes.push(hundredths(length(x.map((value, j) => value - before[i][j]))));
-      if (side === "source") return;
-      const logits = kind === "project" ? x : kind === "norm" ? model.project(x) : model.guess(x);
-      guesses.push(likeliest(logits, model.target, kind === "project" ? k : Math.min(k, 3)));
     });
+    if (name === "projection") rows.push(likeliest(after[0], model.target, k));
+    else rows.push(...after);
     if (!seen) return;
     for (const [h, row] of seen.maps.flatMap((heads) => [...heads.entries()])) {
       ((maps[name] ??= [])[h] ??= []).push(Array.from(row, thousandths));
@@ -61,6 +64,7 @@ export function trace(model, words, { stages, longest, k = 5, say, numbers = mod
       for (const row of rows) while (row.length < width) row.push(0);
     }
   }
+  const decoder = stages.filter(({ side }) => side === "target");
   const all = (key) => stages.map(({ name }) => found.get(name)[key]);
   return {
     source: [...numbers, transformer.EOS].map((id) => model.source[id]),
@@ -70,6 +74,12 @@ export function trace(model, words, { stages, longest, k = 5, say, numbers = mod
     vectors,
     lengths: all("lengths"),
     changes: all("changes"),
-    guesses: all("guesses").filter((_, i) => stages[i].side === "target"),
+    guesses: decoder.map(({ name, kind }) => (kind === "project" ? found.get(name).rows : [])),
+    guess(stage, at) {
+      const { name, kind } = decoder[stage];
+      const x = found.get(name).rows[at];
+      return likeliest(kind === "norm" ? model.project(x) : model.guess(x), model.target,
+        Math.min(k, 3));
+    },
   };
 }
