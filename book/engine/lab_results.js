@@ -1,10 +1,8 @@
 // What the panels that train share: the curves of runs, and tokens that may be wrong.
 import * as chart from "../widgets/js/chart.js";
 import * as controls from "../widgets/js/controls.js";
-import { h, hidden } from "../widgets/js/ui.js";
+import { drawn, h, hidden } from "../widgets/js/ui.js";
 import * as labLines from "./lab_lines.js";
-
-const LATE = 100; // milliseconds after which a frame is not waited for
 
 /** The field for the seed of a run. */
 export function seed(w) {
@@ -117,12 +115,10 @@ export const percent = (share) => (Number.isFinite(share) ? `${(100 * share).toF
  */
 export function inFrames([first, ...rest]) {
   if (!first) return;
-  const frame = new Promise((come) => { requestAnimationFrame(come); });
-  const late = new Promise((come) => { setTimeout(come, LATE); });
-  Promise.race([frame, late]).then(() => setTimeout(() => {
+  drawn().then(() => {
     first();
     inFrames(rest);
-  }));
+  });
 }
 
 /** A token; a wrong one is bold and underlined, and named to screen readers. */

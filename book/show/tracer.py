@@ -47,12 +47,15 @@ def why_not(run: Finished, bits: int) -> str:
 def make_tracer(run: Finished, bits: int) -> ForwardTracer:
     """The tracer with the run's model, which begins with short sentences of its test.
 
-    Errors: ValueError if a single one of them has more maps than a widget may hold.
+    Where their maps are more than a widget may hold, as many sentences are left out as it takes;
+    of the last one the translation is cut, which in a model that has learned little has no end.
+    Errors: ValueError if the maps of a single token are too many.
     """
     packed = pack_rounded(run.model.cpu(), *run.vocabs, bits, run.options.lower_case)
     model = rounded(run.model, bits)
     sources = list(dict.fromkeys(pair.source for pair in run.test[1]))
-    traced = [_traced(model, words, run) for words in _of_length(sources, SHORT)]
+    short = _of_length(sources, SHORT)
+    traced = [_traced(model, words, run) for words in short]
     ready = [" ".join(words) for words in _of_length(sources, OFFERED)]
     sizes = sizes_of(run.model, *run.vocabs)
     kinds = [stage["kind"] for stage in stages_of(sizes["n_layers"], sizes["pre_norm"])]
@@ -61,9 +64,12 @@ def make_tracer(run: Finished, bits: int) -> ForwardTracer:
         try:
             return ForwardTracer(sizes, traced, packed=packed, ready=ready, stage=last)
         except ValueError:
-            if len(traced) == 1:
+            if len(traced) > 1:
+                traced.pop()
+            elif (said := len(traced[0]["said"])) > 1:
+                traced = [_traced(model, short[0], run, said // 2)]
+            else:
                 raise
-            traced.pop()
 
 
 def _of_length(sentences: list[tuple[str, ...]], wanted: range) -> list[tuple[str, ...]]:
@@ -72,10 +78,16 @@ def _of_length(sentences: list[tuple[str, ...]], wanted: range) -> list[tuple[st
     return sorted(sentences, key=away.__getitem__)[:TRACED]
 
 
-def _traced(model: Transformer, words: tuple[str, ...], run: Finished) -> Traced:
-    """A sentence on its way through the model; sub-words as a reader sees them."""
-    count = len(run.vocabs[0].encode(words))
-    longest = -(-count // ROUND) * ROUND + EXTRA_LENGTH
+def _traced(
+    model: Transformer, words: tuple[str, ...], run: Finished, longest: int | None = None
+) -> Traced:
+    """A sentence on its way through the model; sub-words as a reader sees them.
+
+    Args: longest, tokens of its translation; None for as many as a translator writes.
+    """
+    if longest is None:
+        count = len(run.vocabs[0].encode(words))
+        longest = -(-count // ROUND) * ROUND + EXTRA_LENGTH
     with torch.no_grad():
         one = trace_sentence(model, words, *run.vocabs, max_length=longest)
     shown = [dict(zip(v.tokens, labels(v), strict=True)) for v in run.vocabs]

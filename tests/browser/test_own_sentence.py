@@ -209,6 +209,30 @@ def test_the_model_comes_when_asked_for_and_translates(stage, published, tracer,
     assert len(asked) == 1, "the model comes once"
 
 
+def test_a_large_model_says_that_it_is_at_work(stage, tracer):
+    """Its work stops the page: the button is drawn before, and the page as it was is no answer."""
+    bundle = tracer._repr_mimebundle_()[0]["text/html"]
+    small = f'"bytes":{tracer.engine["bytes"]}'
+    assert small in bundle
+    page = stage.show(tracer, html=bundle.replace(small, '"bytes":30000000'))
+    page.evaluate(
+        """() => { window.labels = []; const button = document.querySelector(".co-line button");
+        new MutationObserver(() => labels.push(button.textContent)).observe(button,
+          { childList: true }); }"""
+    )
+    translate(page, "six days ago")
+    said_first = said(page)
+    assert page.evaluate("labels") == [
+        "Loading the model…",
+        "Translate",
+        "Translating…",
+        "Translate",
+    ]
+    translate(page, "six days")
+    page.wait_for_function("labels.length === 6")
+    assert said(page) != said_first
+
+
 def test_keyboard_alone_writes_by_suggestions(stage, tracer):
     page = stage.show(tracer)
     line(page).focus()

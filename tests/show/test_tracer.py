@@ -72,6 +72,14 @@ def test_sentences_with_too_many_maps_are_left_out(run, monkeypatch):
     assert len(whole.sentences) == TRACED
     monkeypatch.setattr("widgets.base.MAX_BYTES", len(whole.data_json().encode()) - 1)
     assert len(make_tracer(run, 8).sentences) == TRACED - 1
+    shortest = whole.sentences[0]["said"]
+    assert len(shortest) > 3, "else no test"
+    monkeypatch.setattr("show.tracer.TRACED", 1)
+    alone = make_tracer(run, 8)
+    assert alone.sentences[0]["said"] == shortest
+    monkeypatch.setattr("widgets.base.MAX_BYTES", len(alone.data_json().encode()) - 1)
+    (cut,) = make_tracer(run, 8).sentences
+    assert cut["said"] == shortest[: len(shortest) // 2]
     monkeypatch.setattr("widgets.base.MAX_BYTES", 500)
     with pytest.raises(ValueError, match="at most 500 bytes"):
         make_tracer(run, 8)

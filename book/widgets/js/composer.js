@@ -6,6 +6,7 @@ import * as weights from "./weights.js";
 
 const FITTING = 6; // suggested words
 export const LONGEST = 400; // letters of a sentence
+const LARGE = 4e6; // bytes of a model whose work a reader notices
 const quoted = (words) => words.map((word) => `“${word}”`).join(", ");
 
 /** Which numbers a model with these words knows, as "2 to 99, without 21, 31, … 91". */
@@ -94,7 +95,7 @@ export function own(w, { engine, number, work }) {
   }
   const size = engine.bytes < 1e6 ? `${Math.round(engine.bytes / 1000)} kB`
     : `${(engine.bytes / 1e6).toFixed(1)} MB`;
-  let [model, waiting, closed] = [null, false, false];
+  let [model, waiting, closed] = [null, "", false]; // waiting: for what
   let [shown, news, run] = ["", "", 0]; // the text that the line stands for
   let held = null; // what was made of the last sentence, and its text
   let missing = null; // why there is none, in words
@@ -160,9 +161,9 @@ export function own(w, { engine, number, work }) {
     w.redraw();
   }
   function relabel() {
-    button.textContent = waiting ? "Loading the model…"
-      : model ? "Translate" : `Load the model (${size}) and translate`;
-    button.setAttribute("aria-disabled", waiting);
+    button.textContent = waiting
+      || (model ? "Translate" : `Load the model (${size}) and translate`);
+    button.setAttribute("aria-disabled", Boolean(waiting));
   }
 
   /** The word that is being written, up to the caret. */
@@ -181,18 +182,24 @@ export function own(w, { engine, number, work }) {
       : `No word of the model begins with ${start}`);
   }
 
+  /** Does some work while the button says what is waited for. */
+  async function meanwhile(text, act) {
+    waiting = text;
+    relabel();
+    await act();
+    waiting = "";
+    relabel();
+  }
   /** Whether the model is there, once it has come; tell(message) if it does not come. */
   async function load(tell) {
     if (model) return true;
-    waiting = true;
-    relabel();
-    try {
-      model = await weights.load(engine.id, w);
-    } catch (error) {
-      if (!closed) tell(error.message);
-    }
-    waiting = false;
-    relabel();
+    await meanwhile("Loading the model…", async () => {
+      try {
+        model = await weights.load(engine.id, w);
+      } catch (error) {
+        if (!closed) tell(error.message);
+      }
+    });
     if (model && !closed) w.redraw();
     return Boolean(model) && !closed;
   }
@@ -217,6 +224,9 @@ export function own(w, { engine, number, work }) {
         if (text !== null && w.get("sentence") !== number) return; // or gone elsewhere
       }
       if (!engine.words) found.unknown = unknown(model, found.tokens, engine);
+      // The work stops the page, so the button must be drawn before it.
+      if (engine.bytes > LARGE) await meanwhile("Translating…", ui.drawn);
+      if (mine !== run) return;
       const own = found.tokens.join(" ");
       held = { text: own, one: work(model, found.tokens) };
       shown = own; // the line stays as it was typed

@@ -4,6 +4,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "g", "path", "line", "circle", "rect", "text", "title", "desc"]);
 const LINK = "Copy link to this state";
+const LATE = 100; // milliseconds after which a frame is not waited for
 export const freshId = () => `bw-${Math.random().toString(36).slice(2, 10)}`;
 
 /**
@@ -27,6 +28,12 @@ export function h(tag, attributes = {}, ...children) {
   node.append(...children.flat().filter((child) => ![null, undefined, false].includes(child)));
   return node;
 }
+
+/** A promise that the page has been drawn as it is now, where frames come. */
+export const drawn = () => new Promise((next) => {
+  requestAnimationFrame(() => setTimeout(next));
+  setTimeout(next, LATE);
+});
 
 /** Text for screen readers only. */
 export const hidden = (text) => h("span", { class: "bw-hidden", text });
