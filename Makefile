@@ -241,8 +241,9 @@ bench: $(VENV)/browser.stamp ## compare the library's speed with its peers', and
 weigh: $(VENV)/browser.stamp book ## what each page costs its reader, and what axe-core finds
 	$(BIN)/python benchmarks/pages.py
 
-engines: book ## open every page in Firefox and WebKit, where they are installed
+engines: $(VENV)/test.stamp book ## open every page in Firefox and WebKit, where they are installed
 	$(BIN)/python scripts/check_engines.py
+	$(PYTEST) tests/browser/test_show.py -k firefox_and_webkit
 
 clean: ## remove what the build made
 	rm -rf _build

@@ -10,8 +10,9 @@ nothing, formulas that are not set, text wider than the window, what the page's 
 each is opened by a link whose settings are hostile texts (`hostile.py`), its widgets are used up to
 their ends, and the texts are typed into every line: no error, nothing runs, the policy holds. Last,
 each laboratory trains its model: the run must end within a minute, by WebAssembly; how it went is
-printed. Only the standard library is used: Firefox is driven by Marionette over a socket, WebKit by
-WebDriver.
+printed. The page of a reader's own model is opened by `tests/browser/test_show.py`, which
+`make engines` runs too. Only the standard library is used: Firefox is driven by Marionette over a
+socket, WebKit by WebDriver.
 """
 
 import argparse
@@ -233,6 +234,7 @@ class Firefox:
         return base64.b64decode(self.send("WebDriver:TakeScreenshot", full=False))
 
     def close(self) -> None:
+        self.socket.close()
         self.process.terminate()
         self.process.wait(20)
 
@@ -311,8 +313,13 @@ ENGINES: list[tuple[type[Firefox] | type[WebKit], tuple[str, ...]]] = [
 ]
 
 
+def installed(programs: tuple[str, ...]) -> str | None:
+    """The first of these programs that is on the path."""
+    return next(filter(None, map(shutil.which, programs)), None)
+
+
 def listening_copy(html: Path, folder: Path) -> Path:
-    """The built book again, with pages that write down what goes wrong on them."""
+    """The built book again, or what `make show` made: its pages write down what goes wrong."""
     site = folder / "site"
     shutil.copytree(html, site)
     for path in site.rglob("*.html"):
@@ -449,7 +456,7 @@ def main() -> int:
         arguments.shots.mkdir(parents=True, exist_ok=True)
     opened = failed = 0
     for make, programs in ENGINES:
-        program = next(filter(None, map(shutil.which, programs)), None)
+        program = installed(programs)
         if arguments.only not in (None, make.name.lower()):
             continue
         if program is None:

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from build.directives import widgets
 from build.pages import policy
-from scripts import chromium
+from scripts import check_engines, chromium
 from tests.browser import axe
 from tests.browser.weigh import QuietHandler, serve_packed
 from tests.paths import BOOK, HTML
@@ -81,6 +81,21 @@ def browser() -> Iterator[Browser]:
         )
         yield browser
         browser.close()
+
+
+@pytest.fixture(
+    scope="module",
+    params=check_engines.ENGINES,
+    ids=[make.name for make, _ in check_engines.ENGINES],
+)
+def engine(request, tmp_path_factory) -> Iterator[check_engines.Engine]:
+    """Firefox, then WebKit; a test skips the one that is not installed."""
+    make, programs = request.param
+    if (program := check_engines.installed(programs)) is None:
+        pytest.skip(f"{make.name} is not installed (looked for {', '.join(programs)})")
+    engine = make(program, tmp_path_factory.mktemp(make.name))
+    yield engine
+    engine.close()
 
 
 def watch(page: Page, problems: list[str]) -> None:

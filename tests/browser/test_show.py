@@ -4,32 +4,18 @@ import pytest
 from playwright.sync_api import expect
 
 from lib.data import UNK
+from scripts import check_engines
 from show.__main__ import main
 from show.measured import greedy, read
 from show.page import PAGE
 from tasks.translation import translation_pairs
+from tests.browser.asking import ask, ask_in
 from tests.show.runs import finished, good, turned
 from tests.widget_samples import SAMPLES
 from widgets.rounding import pack_rounded, rounded
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("one_thread")]
 SENTENCES = 200
-# Types each sentence into the line and reads what is written below, without the chances.
-ASK = """async ([texts, place]) => {
-  const root = document.querySelectorAll('[data-module="forward_tracer"]')[place];
-  const input = root.querySelector(".co-own input");
-  const found = [];
-  for (const text of texts) {
-    input.value = text;
-    input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
-    for (let n = 0; n < 100 && root.querySelector(".co-form button.bw-primary").textContent
-      !== "Translate"; n += 1) await new Promise((resolve) => setTimeout(resolve, 100));
-    await new Promise((resolve) => setTimeout(resolve));
-    found.push([...root.querySelectorAll(".ft-said .ft-token")].map((node) =>
-      node.firstChild.textContent));
-  }
-  return found;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +69,6 @@ def opened(tabs):
         assert problems == []
 
 
-def ask(page, texts, place=0):
-    return page.evaluate(ASK, [texts, place])
-
-
 def said_by_python(run, texts):
     return greedy(run.model, run.vocabs, [tuple(text.split()) for text in texts])
 
@@ -107,6 +89,21 @@ def test_the_page_answers_as_python_does(pages, answers, opened, name, least):
     alike = sum(a == b for a, b in zip(found, expected, strict=True))
     assert alike >= least * SENTENCES
     assert len({tuple(words) for words in found}) > 0.9 * SENTENCES, "each has its own answer"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_firefox_and_webkit_answer_as_python_does(pages, answers, engine, tmp_path):
+    texts, expected = answers
+    for name, least in (("exact", 1.0), ("eight", 0.98)):
+        copy = check_engines.listening_copy(pages[0] / f"page-{name}", tmp_path / name)
+        url = (copy / PAGE).as_uri()
+        engine.size(1300, 900)
+        engine.open(url)
+        found = ask_in(engine, texts)
+        alike = sum(a == b for a, b in zip(found, expected, strict=True))
+        assert alike >= least * SENTENCES
+        assert check_engines.faults(engine, url, 0) == []
 
 
 def test_sub_words_are_cut_and_put_together_as_python_does(pages, opened):
