@@ -1,9 +1,6 @@
-// The lines that the curves of a laboratory are made of: thinned ones, and a band of several.
+// A curve of losses, thinned.
 
-const POINTS = 120; // of a loss curve: each is a mean over neighbouring steps
-
-/** The runs of an entry; a model without any is its own. */
-export const runsOf = (one) => one.runs ?? [one];
+const POINTS = 120; // of a curve: each is a mean over neighbouring steps
 
 /** Losses [[step, loss]] of a run as at most POINTS points, each the mean of its steps. */
 export function thinned(losses, steps) {
@@ -17,28 +14,4 @@ export function thinned(losses, steps) {
     group.step = step;
   }
   return [...groups.values()].map(({ sum, count, step }) => [step, sum / count]);
-}
-
-/** The height of a line through points [[x, y]] at x, or null beyond its ends. */
-function heightAt(points, x) {
-  const k = points.findIndex(([a]) => a >= x);
-  if (k < 0) return null;
-  const [right, high] = points[k];
-  if (right === x) return high;
-  if (k === 0) return null;
-  const [left, low] = points[k - 1];
-  return low + ((high - low) * (x - left)) / (right - left);
-}
-
-/** Several lines as one: [[x, least, median, greatest]], each over the lines that reach x. */
-export function spread(lines) {
-  const places = [...new Set(lines.flatMap((points) => points.map(([x]) => x)))]
-    .sort((a, b) => a - b);
-  return places.map((x) => {
-    const heights = lines.map((points) => heightAt(points, x)).filter((y) => y !== null)
-      .sort((a, b) => a - b);
-    const middle = heights.length / 2;
-    const median = (heights[Math.ceil(middle) - 1] + heights[Math.floor(middle)]) / 2;
-    return [x, heights[0], median, heights.at(-1)];
-  });
 }

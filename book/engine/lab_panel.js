@@ -1,15 +1,14 @@
-// The parts of a laboratory's panel: its runs in a list, attention maps, examples, numbers.
+// The parts of a laboratory's panel: attention maps, examples, numbers.
 // Each is { element, update(...) } and draws what it is given.
 import * as chart from "../widgets/js/chart.js";
-import { button, copier, freshId, h, hidden } from "../widgets/js/ui.js";
+import { freshId, h } from "../widgets/js/ui.js";
 import { broken, percent, token, tokens } from "./lab_results.js";
-import * as labRuns from "./lab_runs.js";
 
 const TABLE = 16; // rows or columns of a map as a table, which takes its time to make
 const WIDE = 16; // tokens at most of an example whose lines stand below each other
 
 /** What an entry has reached: of several runs from where to where, and the middle. */
-function reached({ runs }) {
+export function reached({ runs }) {
   const shares = runs.map(({ probes }) => probes.at(-1)?.accuracy)
     .filter(Number.isFinite).sort((a, b) => a - b);
   const failed = runs.filter(({ state }) => state === "failed").length;
@@ -22,71 +21,6 @@ function reached({ runs }) {
   return [`${percent(shares[0])} to ${percent(shares.at(-1))}, median ${percent(median)}`,
     failed && `✗ ${failed} of ${runs.length} failed`, ...runs.map((run) =>
       broken(run) && `seed ${run.settings.seed} ${broken(run)}`)].filter(Boolean).join(", ");
-}
-
-/**
- * The entries of this visit, and those kept from earlier ones, with their settings. words(entry) ->
- * [[label, value]]; on: what the buttons of a row do, each with its entry: show, use, again, keep
- * (with a name), remove, and link, which returns one, or null where a page has no address.
- */
-export function list({ words, measure, on }) {
-  const element = h("ol", { class: "lab-runs", "aria-label": "Runs" });
-  let rows = [];
-
-  function row(entry, varied) {
-    const run = `run ${entry.number}`;
-    const quiet = (text, says, click) => button(text, click, { quiet: true, label: `${says} ${run}` });
-    const result = h("span", { class: "lab-result" });
-    const show = quiet("Show", "Show", () => on.show(entry));
-    const again = quiet("Train again", "Train again:", () => on.again(entry));
-    const settings = h("span", { class: "lab-settings" }, words(entry).map(([label, value], i) =>
-      h(varied[i] ? "strong" : "span", { text: `${label} ${value}` })));
-    const name = h("input", { type: "text", class: "bw-input", id: freshId(), value: entry.label,
-      maxlength: labRuns.LONGEST_NAME, autocomplete: "off", enterkeyhint: "done",
-      keydown(event) { if (event.key === "Enter" && !event.isComposing) save(); } });
-    const save = () => on.keep(entry, name.value.trim());
-    const form = h("span", { class: "lab-keep", hidden: true },
-      h("label", { class: "bw-label", for: name.id, text: `A name for ${run}, if you like` }), name,
-      button("Keep it in this browser", save));
-    const keep = quiet(entry.key ? "Rename" : "Keep", entry.key ? "Rename" : "Keep", () => {
-      form.hidden = !form.hidden;
-      keep.setAttribute("aria-expanded", !form.hidden);
-      if (!form.hidden) name.focus();
-    });
-    keep.setAttribute("aria-expanded", "false");
-    const opened = entry.runs[0].state === "opened"; // out of a file: no settings have its numbers
-    const [copy, field] = opened || on.link(entry) === null ? []
-      : copier("Copy link", `Link to ${run}`, () => on.link(entry), `Copy link to ${run}`);
-    const node = h("li", {}, h("span", { class: "lab-name" }, chart.swatch(entry.number - 1),
-      h("span", { text: labRuns.titleOf(entry) }), entry.key && hidden(" (kept in this browser)")),
-    settings, result,
-    h("span", { class: "lab-actions" }, show, again,
-      quiet("Use settings", "Use the settings of", () => on.use(entry)), copy,
-      !opened && keep, quiet("Remove", "Remove", () => on.remove(entry))), form, field);
-    return { entry, node, result, show, again };
-  }
-
-  return {
-    element,
-    /** Makes the rows anew: after an entry has come or gone, or has another name. */
-    rebuild(entries) {
-      const all = entries.map(words);
-      const varied = all[0]?.map((_, i) => new Set(all.map((one) => one[i][1])).size > 1) ?? [];
-      rows = entries.map((entry) => row(entry, varied));
-      element.replaceChildren(...rows.map(({ node }) => node));
-    },
-    update(shown) {
-      for (const { entry, node, result, show, again } of rows) {
-        node.classList.toggle("lab-shown", entry === shown);
-        show.setAttribute("aria-pressed", entry === shown);
-        show.hidden = rows.length === 1;
-        again.hidden = entry.runs.some((run) => !labRuns.isOver(run) || run.probes.some((probe) =>
-          probe.maps));
-        result.textContent = reached(entry);
-        result.title = measure;
-      }
-    },
-  };
 }
 
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

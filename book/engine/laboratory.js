@@ -2,6 +2,8 @@ import * as controls from "../widgets/js/controls.js";
 import * as demand from "../widgets/js/demand.js";
 import * as ui from "../widgets/js/ui.js";
 import * as labCompose from "./lab_compose.js";
+import * as labCurves from "./lab_curves.js";
+import * as labList from "./lab_list.js";
 import * as labPanel from "./lab_panel.js";
 import * as labPick from "./lab_pick.js";
 import * as labResults from "./lab_results.js";
@@ -74,10 +76,7 @@ function build(w) {
     const [first, last] = [runs[0], runs.at(-1)].map(({ settings }) => word(name, settings[name]));
     return [label, first === last ? first : `${first} to ${last}`];
   });
-  const fits = (settings) => {
-    const found = [...labels.keys()].map((name) => [name, w.keys[name](settings?.[name])]);
-    return found.every(([, value]) => value !== undefined) ? Object.fromEntries(found) : null;
-  };
+  const fits = labRuns.fitting(w, [...labels.keys()]);
   const keeper = labRuns.keeper(task, fits);
 
   let entries = []; // what the reader has begun, and what the browser keeps
@@ -164,7 +163,7 @@ function build(w) {
 
   /** The next seed of an entry, or the end of it. */
   function goOn({ entry }) {
-    if (entry.key) keeper.put(entry);
+    list.save(entry);
     const next = entry.runs.find(({ state }) => state === "waiting");
     if (!next) return false;
     const [looked, place] = [shown, at];
@@ -182,7 +181,7 @@ function build(w) {
     progress(mine, { step, losses, ms }) {
       mine.losses.push(...losses);
       Object.assign(mine, { ms, step: step ?? mine.step });
-      if (mine.entry.key && labRuns.isOver(mine)) keeper.put(mine.entry); // stopped
+      if (labRuns.isOver(mine)) list.save(mine.entry); // stopped
     },
     probe(mine, { type, id, ...probe }) {
       if (looking === ASKED) looking = "";
@@ -314,16 +313,7 @@ function build(w) {
       rebuild();
       start.focus();
     },
-    keep(entry, label) {
-      const before = entry.label;
-      entry.label = label;
-      const trouble = keeper.put(entry);
-      if (trouble && entry.key) entry.label = before;
-      rebuild();
-      kept.textContent = trouble;
-      list.element.children[entries.indexOf(entry)].querySelector("[aria-expanded]").focus();
-      w.say(trouble || `${labRuns.titleOf(entry)} is kept in this browser.`);
-    },
+    named: () => update(),
     link(entry) {
       if (!w.el.dataset.widget) return null;
       const one = shown?.entry === entry ? shown : entry.runs[0];
@@ -331,8 +321,6 @@ function build(w) {
       return w.link({ ...one.settings, step });
     },
     remove(entry) {
-      const place = entries.indexOf(entry);
-      if (entry.key) kept.textContent = keeper.remove(entry);
       entries = entries.filter((other) => other !== entry);
       if (entry === run?.entry) {
         engine?.close();
@@ -340,14 +328,11 @@ function build(w) {
       }
       if (entry === shown?.entry) [shown, at] = [begun().at(-1) ?? null, null];
       rebuild();
-      const next = list.element.children[Math.min(place, entries.length - 1)];
-      (next?.querySelector(".lab-actions > :last-child") ?? start).focus();
-      tell(`Run ${entry.number} is removed.`);
     },
   };
-  const curves = labResults.curves(about.measure, CHART, show);
-  const list = labPanel.list({ words: wordsOf, measure: about.measure, on });
-  const kept = h("p", { class: "bw-note bw-problem", role: "status" }); // what went wrong with that
+  const curves = labCurves.curves(about.measure, CHART, show);
+  const list = labList.list(w, { words: wordsOf, measure: about.measure, told: labPanel.reached,
+    keeper, on, home: start });
   const pick = labPick.pick(show, ({ accuracy }) => labResults.percent(accuracy));
   const maps = labPanel.maps(() => {
     held = null;
@@ -430,7 +415,7 @@ function build(w) {
   const stage = h("div", { class: "lab-stage lab-empty" }, own, pick.element,
     h("div", { class: "lab-accuracy" }, curves.accuracy), mapping,
     h("div", { class: "lab-loss" }, curves.loss), own && answers);
-  const results = h("div", { class: "lab-results", hidden: true }, kept, list.element, torch,
+  const results = h("div", { class: "lab-results", hidden: true }, list.trouble, list.element, torch,
     h("div", { class: "lab-both" }, h("div", { class: "bw-part" }, heading, examples.element),
       part("Measured", numbers.element)));
   const measured = numbers.element.parentElement;
@@ -620,7 +605,7 @@ function build(w) {
       for (const one of entry.runs) [one.number, one.id] = [i + 1, made += 1];
     });
     shown = entries.at(-1)?.runs[0] ?? null;
-    kept.textContent = "";
+    list.trouble.textContent = "";
     rebuild();
   }
   w.onReset(() => {

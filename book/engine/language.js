@@ -4,6 +4,7 @@ import * as chart from "../widgets/js/chart.js";
 import * as controls from "../widgets/js/controls.js";
 import * as demand from "../widgets/js/demand.js";
 import * as ui from "../widgets/js/ui.js";
+import * as labList from "./lab_list.js";
 import * as labMaps from "./lab_maps.js";
 import * as labPick from "./lab_pick.js";
 import * as labResults from "./lab_results.js";
@@ -15,7 +16,8 @@ import { probabilities } from "./sampling.js";
 const EVERY = 120; // milliseconds between two drawings, at least
 const HALF_MINUTE = 30_000;
 const TASK = "writing";
-const MOST_RUNS = 4; // of a visit, for comparison
+const MOST_RUNS = 4; // of a visit, for comparison; and as many that the browser keeps
+const KEPT = ["text", "merges", "dropout", "seed"]; // the settings of a run
 const [OWN, LONGEST, MOST] = ["own", 30, 120_000]; // characters of a prefix, and of a text
 const [BARS, CELLS] = [8, 20]; // likeliest pieces; rows of a map that is a table
 const SAMPLE = 6; // lines of a sample while it learns
@@ -37,21 +39,46 @@ const round = (loss) => loss.toFixed(2);
 const bestCount = ({ counted }) => counted.reduce((best, loss, i) =>
   (loss < best[1] ? [i + 1, loss] : best), [0, Infinity]);
 
+const least = (probes) => probes.reduce((a, b) => (b.held < a.held ? b : a));
+
 /** What the curves say, as far as they go. */
 function verdict(probes) {
   const last = probes.at(-1);
   const [n, counted] = bestCount(last);
-  const least = probes.reduce((a, b) => (b.held < a.held ? b : a));
-  const beaten = least.held < counted;
+  const best = least(probes);
+  const beaten = best.held < counted;
   const against = `the best count, of ${n - 1 || "no"} characters before the next one, ${round(counted)}`;
-  if (last.held > RISEN * least.held) {
-    return `The held-out loss was least after step ${least.step}, ${round(least.held)}, and has risen `
+  if (last.held > RISEN * best.held) {
+    return `The held-out loss was least after step ${best.step}, ${round(best.held)}, and has risen `
       + `to ${round(last.held)} since, while the training loss fell: the model overfits. `
       + `It ${beaten ? "beat" : "never beat"} ${against}.`;
   }
   return `Held-out loss ${round(last.held)}; ${last.held < counted ? "it beats" : "that is not below"} ${
     against}.`;
 }
+
+/** What a kept run needs beside its curves to write again: its text and its newest model. */
+const more = {
+  write({ runs: [{ learned, samples, probes }] }) {
+    const { model, sizes, counted } = probes.findLast((probe) => probe.model);
+    const bytes = new Uint8Array(model.buffer, model.byteOffset, model.byteLength);
+    const letters = Array.from(bytes, (byte) => String.fromCharCode(byte));
+    return { learned, samples, sizes, counted, model: btoa(letters.join("")) };
+  },
+  /** Throws where the page could not go on with what is written. */
+  read({ runs: [run] }, { learned, samples, sizes, counted, model }) {
+    const bytes = Uint8Array.from(atob(model), (c) => c.charCodeAt(0));
+    const isText = (text) => typeof text === "string";
+    const isFine = isText(learned) && learned.length <= 2 * MOST && run.probes.length > 0
+      && counted.length > 0 && [...counted, ...["taught", "held", "kinds", "long"].map((name) =>
+      sizes[name])].every(Number.isFinite)
+      && samples.every(({ step, texts }) => Number.isInteger(step) && texts.every(isText));
+    if (!isFine) throw new Error("no run");
+    Object.assign(run, { learned, samples });
+    for (const probe of run.probes) Object.assign(probe, { sizes, counted });
+    run.probes.at(-1).model = new Float32Array(bytes.buffer);
+  },
+};
 
 /** What only this laboratory loads: from a file beside the page's scripts, or from the kernel. */
 async function loaded({ model, el }, file, read, wanted) {
@@ -74,7 +101,10 @@ function build(w) {
   const texts = w.data("texts");
   w.state({ prefix: ui.text(LONGEST) });
 
-  let runs = []; // of this visit, at most MOST_RUNS
+  const fits = labRuns.fitting(w, KEPT);
+  const keeper = labRuns.keeper(TASK, fits, { most: MOST_RUNS, measures: ["taught", "held"], more });
+
+  let runs = []; // of this visit, at most MOST_RUNS, and those that the browser keeps
   let [run, engine] = [null, null]; // what trains or has trained, and the worker
   let [shown, at] = [null, null]; // the run that is looked at, and the place of a probe; null: the newest
   let [answer, refused] = [null, ""]; // what that has written, or why it has not
@@ -83,6 +113,7 @@ function build(w) {
   let again = 0; // how often it wrote
   let [sent, looking, answered] = [null, false, ""]; // the wish on its way, whether to a recorded model
   let forgot = false; // whether models had to go
+  let waking = null; // stands for the worker that is on its way for a kept model
 
   const wishNow = () => JSON.stringify({ prefix: w.get("prefix"), seed: again,
     temperature: w.get("temperature"), k: w.get("top_k"), p: w.get("top_p") });
@@ -98,8 +129,8 @@ function build(w) {
   function fail(one, message) {
     if (one !== run) return;
     [one.state, one.problem, sent, looking] = ["failed", message, null, false];
-    if (!one.probes.length) runs = runs.filter((other) => other !== one); // there is nothing to look at
-    if (!runs.includes(shown)) [shown, at] = [runs.at(-1) ?? null, null];
+    if (!one.probes.length) leave(one); // there is nothing to look at
+    list.save(one.entry);
     w.say(message);
     later();
   }
@@ -112,6 +143,7 @@ function build(w) {
     progress(mine, { step, ms }) {
       Object.assign(mine, { ms, step: step ?? mine.step });
       if (ms >= mine.allowed && mine.state === "running") stopNow("Half a minute is over.");
+      else if (labRuns.isOver(mine)) list.save(mine.entry); // stopped
     },
     probe(mine, { type, id, maps, own, text, ...probe }) {
       if (mine.probes.at(-1)?.step === probe.step) mine.probes.pop();
@@ -131,6 +163,7 @@ function build(w) {
     },
     done(mine) {
       mine.state = "done";
+      list.save(mine.entry);
       w.say(`Training is done. ${verdict(mine.probes)}`);
     },
     failed(mine, { message }) { fail(mine, message); },
@@ -150,29 +183,46 @@ function build(w) {
     [answer, refused] = found.error ? [answer, found.error] : [found, ""];
   }
 
-  /** A run of these settings; of too many the oldest goes. */
+  /** The runs have changed, and perhaps the one that is looked at: a run, or null. */
+  function have(all, one) {
+    runs = all;
+    if (one !== shown) [shown, at, refused, picked, place] = [one, null, "", 0, 0];
+    list.rebuild(runs.map(({ entry }) => entry));
+    if (shown) return;
+    [answer, heldAnswer, heldLog, stage.hidden] = [null, null, "", true];
+    curve.update([], blank);
+  }
+
+  function leave(one) {
+    const others = runs.filter((other) => other !== one);
+    have(others, one === shown ? others.at(-1) ?? null : shown);
+  }
+
+  /** A run of these settings; of too many of this visit the oldest goes. */
   function add(settings, learned, name) {
     made += 1;
     const number = 1 + Math.max(0, ...runs.map((other) => other.number));
     const [one] = labRuns.makeEntry(number, [settings], { name }).runs;
     Object.assign(one, { id: made, learned, samples: [], allowed: HALF_MINUTE });
-    runs = [...runs, one].slice(-MOST_RUNS);
-    [shown, at, refused, picked, place] = [one, null, "", 0, 0];
+    const visit = runs.filter(({ entry }) => !entry.key);
+    const oldest = visit.length >= MOST_RUNS && visit.find((other) => other !== run);
+    have([...runs.filter((other) => other !== oldest), one], one);
     return one;
   }
 
-  async function train() {
+  /** Trains with these settings; on a text that is learnt again, or the one that they name. */
+  async function train(settings, learned = "", name = kindOf(settings.merges)) {
     if (isGoing()) run.state = "stopped";
     engine?.leave();
     announce();
-    const { text, merges, dropout, seed } = w.snapshot();
-    const one = add({ text, merges, dropout, seed }, "", kindOf(merges));
+    const { text, seed } = settings;
+    const one = add(settings, learned, name);
     one.state = "loading";
-    [run, engine, problem, sent, looking] = [one, null, "", wishNow(), false];
+    [run, engine, waking, problem, sent, looking] = [one, null, null, "", wishNow(), false];
     w.say("Training begins.");
     update();
     try {
-      one.learned = text === OWN ? own.value : await textOf(w, text);
+      one.learned ||= text === OWN ? own.value : await textOf(w, text);
       const script = await taskOf(w);
       const found = await labWorker.start(w, hear, (message) => fail(one, message), script);
       if (one !== run) {
@@ -211,7 +261,11 @@ function build(w) {
   function ask() {
     const probe = isNewest() ? null : lookedAt();
     const [text, step] = [wishNow(), probe?.step ?? null];
-    if (!engine || !shown || sent !== null || answered === keyOf(text, step)) return;
+    if (!shown || sent !== null || answered === keyOf(text, step)) return;
+    if (!engine) {
+      if (probe?.model && !isGoing()) wake();
+      return;
+    }
     if (!probe) {
       if (!run.path) return; // it has not begun
       tell("write", { text });
@@ -223,6 +277,29 @@ function build(w) {
       return;
     }
     sent = text;
+  }
+
+  /** A worker that trains nothing, for a model that was kept. */
+  async function wake() {
+    if (waking) return;
+    const mine = {};
+    waking = mine;
+    try {
+      const found = await labWorker.start(w, hear, fault, await taskOf(w));
+      if (waking === mine) engine = found;
+      else found.close();
+    } catch ({ message }) {
+      if (waking === mine) fault(message);
+    }
+    if (waking !== mine) return;
+    waking = null;
+    ask();
+  }
+
+  /** Why no model writes: said once for a wish. */
+  function fault(message) {
+    [refused, answered] = [message, keyOf(wishNow(), lookedAt().step)];
+    later();
   }
 
   function show(one, which) {
@@ -240,7 +317,7 @@ function build(w) {
   const paste = h("div", { class: "bw-field", hidden: true },
     h("label", { class: "bw-label", for: own.id, text: "Your own text" }), own);
   const about = h("p", { class: "bw-note lm-about" });
-  const start = ui.button("Train", train, { primary: true });
+  const start = ui.button("Train", () => train(fits(w.snapshot())), { primary: true });
   const stop = ui.button("Stop", stopOrGo);
   const status = h("p", { class: "lab-status" });
   const bar = h("div", { class: "lab-progress", "aria-hidden": "true" });
@@ -269,7 +346,34 @@ function build(w) {
   const map = chart.heatMap({ caption: "Attention map", rowTitle: "each piece read",
     columnTitle: "what it attends to", most: CELLS });
   const pick = labPick.pick(show, ({ held }) => `held-out loss ${round(held)}`);
-  const list = h("ol", { class: "lm-runs", "aria-label": "Runs" });
+  const list = labList.list(w, { keeper, home: start, files: true, measure: "Loss per character",
+    words: ({ runs: [{ settings: { text, merges, dropout, seed } }] }) => [
+      ["Text", texts.find(([name]) => name === text)?.[1] ?? "another text"],
+      ["Pieces", kindOf(merges)], ["Dropout", dropout || "none"], ["Seed", seed]],
+    /** Its losses, and where they stand if it did not reach its end. */
+    told: ({ runs: [one] }) => (one.probes.length ? [`held-out loss ${round(one.probes.at(-1).held)}; least ${
+      round(least(one.probes).held)}, after step ${least(one.probes).step}`, labResults.broken(one)]
+      .filter(Boolean).join(", ") : ""),
+    whole: ({ probes }) => probes.length < 2 || probes.filter(({ model }) => model).length > 1,
+    on: {
+      named: () => update(),
+      show: ({ runs: [one] }) => show(one, null),
+      again: ({ label, runs: [{ settings, learned }] }) => train(settings, learned, label),
+      use({ runs: [{ settings, learned }] }) {
+        if (settings.text === OWN) own.value = learned;
+        w.set(settings);
+      },
+      link: () => null, // no link holds a text
+      remove({ runs: [one] }) {
+        if (one === run) {
+          tell("pause");
+          run = null;
+        }
+        leave(one);
+        update();
+        ask();
+      },
+    } });
   const log = h("ol", { class: "lm-log", tabindex: 0, "aria-label": "Samples while it learned" });
   let parts = []; // the nodes of each text's pieces
   let [heldAnswer, heldLog] = [null, ""];
@@ -434,23 +538,10 @@ function build(w) {
         && "The settings have changed since; Train begins anew."].filter(Boolean).join(" ");
   }
 
-  /** The runs of this visit below each other, where there are several. */
-  function drawRuns() {
-    list.hidden = runs.length < 2;
-    list.replaceChildren(...runs.map((one) => {
-      const { settings: { text, dropout, seed }, probes } = one;
-      const least = probes.reduce((a, b) => (b.held < a.held ? b : a), probes[0]);
-      const label = texts.find(([name]) => name === text)?.[1] ?? "another text";
-      return h("li", { class: one === shown && "lm-shown" }, h("strong", { text: labRuns.nameOf(one) }),
-        h("span", { text: `${label}, dropout ${dropout || "none"}, seed ${seed}` }),
-        h("span", { text: least ? `held-out loss ${round(probes.at(-1).held)}; least ${
-          round(least.held)}, after step ${least.step}` : "" }));
-    }));
-  }
-
   /** Why a model does not write, if it cannot. */
-  const gone = () => (!isNewest() && lookedAt() && !lookedAt().model && forgot
-    ? "All models together took more than 64 MB, so this one is not kept. Choose another step." : "");
+  const gone = () => (isNewest() || !lookedAt() || lookedAt().model ? ""
+    : forgot ? "All models together took more than 64 MB, so this one is not kept. Choose another step."
+      : "Of a kept run the browser keeps the curves and the newest model. Train again, and it has them all.");
 
   const judged = h("p", { class: "lm-verdict" });
 
@@ -469,8 +560,10 @@ function build(w) {
     status.classList.toggle("lab-failed", run?.state === "failed");
     bar.style.setProperty("--share", String(run ? run.step / run.steps : 0));
     stage.hidden &&= !shown?.probes.length;
-    results.hidden = !answer; // between two runs the old texts stay
-    mapping.hidden = !answer;
+    results.hidden = !answer && (!shown || shown === run); // between two runs the old texts stay
+    for (const one of [mapping, behind]) one.hidden = !answer;
+    if (!answer) explained.textContent = "Press Write, and the kept model goes on.";
+    writes.textContent = answer ? "Write again" : "Write";
     judged.textContent = shown?.probes.length > 1 ? verdict(shown.probes) : "";
     moves.textContent = shown?.settings.merges ? "Piece that was drawn" : "Character that was drawn";
     refusal.textContent = refused || gone() ? `✗ ${refused || gone()}` : "";
@@ -478,7 +571,7 @@ function build(w) {
     if (shown) {
       drawCurve();
       drawLog();
-      drawRuns();
+      list.update(shown.entry);
       pick.update(runs, shown, at ?? shown.probes.length - 1);
     }
     if (answer) labResults.inFrames([drawTexts, drawBars, drawMap]);
@@ -490,13 +583,11 @@ function build(w) {
 
   /** A model out of a file is one more run, which does not train; it can be asked as any other. */
   function adopt({ settings, model, probe, ...about }, opened, name) {
-    const { text, merges, dropout, seed } = settings;
-    const offered = { merges, dropout, seed };
-    if (!Object.entries(offered).every(([key, value]) => w.keys[key](value) !== undefined)) {
-      throw new Error("This laboratory does not offer its settings.");
-    }
+    const { text } = settings;
     const known = texts.find(([one]) => window.bookTexts?.[one] === text)?.[0];
-    const one = add({ text: known ?? "", ...offered }, text, name);
+    const offered = fits({ ...settings, text: known ?? OWN });
+    if (!offered) throw new Error("This laboratory does not offer its settings.");
+    const one = add(offered, text, name);
     Object.assign(one, about, { state: "opened", step: probe.step, probes: [{ ...probe, model }] });
     if (engine) opened.close();
     else {
@@ -527,6 +618,13 @@ function build(w) {
   const decimals = (value) => Number(value).toFixed(2);
   const mapping = h("div", { class: "lm-side lm-mapping" }, h("div", { class: "lm-map-head" },
     h("label", { class: "bw-label", for: view.id, text: "Attention" }), view), map.element);
+  const behind = h("div", { class: "lm-side" },
+    h("div", { class: "bw-field" }, h("div", { class: "bw-field-head" }, moves, moved), mover),
+    after, next.element);
+  const writes = ui.button("Write again", () => {
+    again += answer ? 1 : 0;
+    ask();
+  });
   const stage = h("div", { class: "lm-stage", hidden: true },
     h("div", { class: "lm-side" }, curve.element, judged), mapping, pick.element);
   const results = h("div", { class: "lm-results", hidden: true },
@@ -535,17 +633,12 @@ function build(w) {
       controls.select(w, "top_k", { label: "Top-k", options: w.domain("top_k").map((k) =>
         [k, k ? String(k) : "all"]) }).element,
       controls.slider(w, "top_p", { label: "Top-p", step: 0.05, format: decimals }).element,
-      ui.button("Write again", () => {
-        again += 1;
-        ask();
-      })),
+      writes),
     refusal,
     h("div", { class: "lm-written" },
       h("div", { class: "lm-side" }, written, explained),
-      h("div", { class: "lm-side" },
-        h("div", { class: "bw-field" }, h("div", { class: "bw-field-head" }, moves, moved), mover),
-        after, next.element)),
-    list,
+      behind),
+    h("div", {}, list.trouble, list.element),
     h("div", { class: "lm-side" }, h("p", { class: "bw-label", text: "Samples while it learned" }), log));
   w.add(
     h("div", { class: "lm-settings" },
@@ -570,20 +663,31 @@ function build(w) {
   function forget() {
     engine?.close();
     clearTimeout(timer);
-    [runs, run, engine, shown, at, answer, refused] = [[], null, null, null, null, null, ""];
-    [timer, problem, heldAnswer, heldLog, sent, looking, answered] = [null, "", null, "", null, false, ""];
-    [forgot, stage.hidden] = [false, true];
-    curve.update([], blank);
+    [run, engine, waking, timer, problem] = [null, null, null, null, ""];
+    [sent, looking, answered, forgot] = [null, false, "", false];
+    have([], null);
   }
   const announce = labWorker.joinPage(w, { seen: later, forget, others() {
     if (isGoing()) stopNow("Another laboratory of this page has begun a run.");
   } });
+  /** What the browser keeps, without a worker until the reader lets it write. */
+  function recall() {
+    const all = keeper.read().map((entry, i) => {
+      const [one] = entry.runs;
+      [entry.number, one.number] = [i + 1, i + 1];
+      return Object.assign(one, { id: made += 1 });
+    });
+    list.trouble.textContent = "";
+    have(all, all.at(-1) ?? null);
+    update();
+  }
   w.onReset(() => {
     forget();
     own.value = "";
     again = 0;
-    update();
+    recall();
   });
+  recall();
 }
 
 export default {

@@ -141,13 +141,18 @@ const heard = {
   /** What another model of the page answers, and its maps: any run's, after any step. */
   async look({ id: number, step, task, settings, seed, wasm, model, text: asked }) {
     const of = JSON.stringify([task, settings, seed]);
-    if (looked.of !== of) {
-      looked = { of, run: trainer.makeRun({ engine: await fastest(wasm), task, settings, seed }) };
+    let [found, maps] = /** @type {any[]} */ ([{}, {}]);
+    try {
+      if (looked.of !== of) {
+        looked = { of, run: trainer.makeRun({ engine: await fastest(wasm), task, settings, seed }) };
+      }
+      looked.run.load(model);
+      if (asked) found = looked.run.ask(asked);
+      if (!found.error) maps = looked.run.maps(asked);
+    } catch ({ message }) {
+      found = { error: message }; // a kept model that is not of these settings
     }
-    looked.run.load(model);
-    const found = asked ? looked.run.ask(asked) : {};
-    postMessage({ type: "looked", id: number, step, text: asked, answer: found,
-      ...(!found.error && looked.run.maps(asked)) });
+    postMessage({ type: "looked", id: number, step, text: asked, answer: found, ...maps });
   },
   /** The model as a file: the worker's own or, in a worker that has none, one of these numbers. */
   take: ({ port, model, step, wasm, task, settings, seed }) => reply(port, async () => {

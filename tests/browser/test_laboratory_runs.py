@@ -425,9 +425,9 @@ def test_models_beyond_a_bound_are_forgotten_and_the_last_stay(stage):
 def test_a_band_is_from_the_least_to_the_greatest_about_the_median(stage):
     page = functions(stage)
     lines = [[[0, 1], [10, 3]], [[0, 0], [5, 10], [10, 0]], [[0, 5]]]
-    band = page.evaluate("(lines) => own.lab_lines.spread(lines)", lines)
+    band = page.evaluate("(lines) => own.lab_curves.spread(lines)", lines)
     assert band == [[0, 0, 1, 5], [5, 2, 6, 10], [10, 0, 1.5, 3]]
-    assert page.evaluate("() => own.lab_lines.spread([])") == []
+    assert page.evaluate("() => own.lab_curves.spread([])") == []
 
 
 def test_a_thinned_curve_keeps_its_ends_and_means(stage):

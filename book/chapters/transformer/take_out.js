@@ -1,5 +1,6 @@
 // The laboratory "Take a part out": the whole model, and beside it one without some of its parts.
 import * as labMaps from "../../engine/lab_maps.js";
+import * as labCurves from "../../engine/lab_curves.js";
 import * as labModels from "../../engine/lab_models.js";
 import * as labResults from "../../engine/lab_results.js";
 import * as labTake from "../../engine/lab_take.js";
@@ -179,7 +180,7 @@ function build(w) {
   const back = ui.button("Put all back", () => w.set(wholeFor(w.snapshot())));
   const status = h("p", { class: "lab-status" });
   const bar = h("div", { class: "lab-progress", "aria-hidden": "true" });
-  const curves = labResults.curves(MEASURE, 132);
+  const curves = labCurves.curves(MEASURE, 132);
   const empty = { losses: [], probes: [], steps: 600, number: 1, name: WHOLE }; // before the first run
   const which = select("Attention", () => update());
   const head = select("Head", () => update());
