@@ -1,10 +1,12 @@
 // The parts of a laboratory's panel: attention maps, examples, numbers.
 // Each is { element, update(...) } and draws what it is given.
 import * as chart from "../widgets/js/chart.js";
-import { freshId, h } from "../widgets/js/ui.js";
+import { freshId, h, hidden } from "../widgets/js/ui.js";
+import * as labMaps from "./lab_maps.js";
 import { broken, percent, token, tokens } from "./lab_results.js";
 
 const TABLE = 16; // rows or columns of a map as a table, which takes its time to make
+const MANY = 4; // heads whose maps stand beside each other; of more, one is large
 const WIDE = 16; // tokens at most of an example whose lines stand below each other
 
 /** What an entry has reached: of several runs from where to where, and the middle. */
@@ -26,40 +28,69 @@ export function reached({ runs }) {
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /**
- * The attention maps of one layer, a map for each head; where there are more layers, its place has a
- * list of them, which calls chosen() when the reader chooses another. jobs(maps) gives what is to be done
- * to show these maps: a function for each head.
+ * The attention maps of one layer, a map for each head; of many heads all are small, and the one that is
+ * chosen there is large. Where there are more layers, the place has a list of them. jobs(maps) gives what is to be
+ * done to show these maps, a function for each head; changed() is called when the reader chooses.
  */
-export function maps(chosen) {
+export function maps(changed) {
   const grid = h("div", { class: "lab-maps" });
-  const select = h("select", { class: "bw-select", id: freshId(), change: chosen });
+  const select = h("select", { class: "bw-select", id: freshId(), change: changed });
   const place = h("div", { class: "lab-place" },
     h("label", { class: "bw-label", for: select.id, text: "Layer" }), select);
-  let [heads, held, names] = [[], [], ""];
+  const strip = h("div", { class: "lab-heads", role: "group", "aria-label": "Choose a head" });
+  const [heads, small, large] = [[], [], makeHead("the chosen head")];
+  let [held, names, picked] = [[], "", 0];
+
+  function makeHead(name) {
+    const one = chart.heatMap({ caption: `Attention of ${name}`, most: TABLE });
+    const label = h("p", { class: "bw-label", text: capital(name) });
+    return { one, label, node: h("div", { class: "lab-head" }, label, one.element) };
+  }
+
+  function makeSmall(k) {
+    const one = chart.heatPicture();
+    const node = h("button", { type: "button", class: "lab-small", click() {
+      picked = k;
+      changed();
+    } }, h("span", {}, hidden("Head "), k + 1), one.element);
+    return { one, node };
+  }
+
+  /** So many of them, made where there were fewer. */
+  const some = (list, count, make) => {
+    while (list.length < count) list.push(make(list.length));
+    return list.slice(0, count);
+  };
+  const put = (node, children) => {
+    if (node.childElementCount !== children.length || node.firstChild !== children[0]) {
+      node.replaceChildren(...children);
+    }
+  };
 
   function jobs() {
     const map = held.find(({ name }) => name === select.value) ?? held[0];
-    const { queries, keys, data, rows, columns } = map;
-    while (heads.length < map.heads) {
-      const number = heads.length + 1;
-      const one = chart.heatMap({ caption: `Attention of head ${number}`, most: TABLE });
-      const node = h("div", { class: "lab-head" },
-        h("p", { class: "bw-label", text: `Head ${number}` }), one.element);
-      heads.push({ one, node });
-    }
-    const shown = heads.slice(0, map.heads);
-    if (grid.childElementCount !== shown.length) {
-      grid.replaceChildren(...shown.map(({ node }) => node));
-    }
+    const { queries, keys, rows, columns } = map;
     grid.style.setProperty("--label", Math.max(...rows.map((text) => [...text].length)));
     grid.style.setProperty("--columns", keys);
     grid.classList.toggle("lab-large", Math.max(queries, keys) > TABLE); // one picture each
     grid.classList.toggle("lab-short", columns.every((text) => [...text].length < 3));
-    return shown.map(({ one }, k) => () => {
-      const values = Array.from({ length: queries }, (_, i) =>
-        Array.from(data.subarray((k * queries + i) * keys, (k * queries + i + 1) * keys)));
-      one.update(values, { rows, columns });
-    });
+    const many = map.heads > MANY;
+    grid.classList.toggle("lab-many", many);
+    const draw = (one, k) => one.update(labMaps.headOf(map, k), { rows, columns });
+    if (!many) {
+      const shown = some(heads, map.heads, (k) => makeHead(`head ${k + 1}`));
+      put(grid, shown.map(({ node }) => node));
+      return shown.map(({ one }, k) => () => draw(one, k));
+    }
+    picked = Math.min(picked, map.heads - 1);
+    const shown = some(small, map.heads, makeSmall);
+    put(strip, shown.map(({ node }) => node));
+    put(grid, [strip, large.node]);
+    large.label.textContent = `Head ${picked + 1}`;
+    return [() => draw(large.one, picked), ...shown.map(({ one, node }, k) => () => {
+      node.setAttribute("aria-pressed", k === picked);
+      draw(one, k);
+    })];
   }
 
   return {

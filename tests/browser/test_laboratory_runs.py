@@ -467,6 +467,64 @@ def test_buttons_curve_and_maps_are_on_one_screen(stage, phone, task):
             assert ends <= bar, ends
 
 
+def test_of_many_heads_all_are_small_and_the_chosen_one_is_large(stage, phone):
+    """Everything stands on one screen of 1280 x 800, below the page's header of 48 pixels."""
+    for screen, size in ((stage, {"width": 800}), (phone, {})):
+        page = screen.show(Laboratory("neighbours", n_heads=8, d_model=16), **size)
+        press(page, "One step")
+        halted(page)
+        drawn(page)
+        small = page.get_by_role("group", name="Choose a head").get_by_role("button")
+        expect(small).to_have_count(8)
+        expect(page.locator(".lab-head:visible")).to_have_count(1)
+        top = page.locator(".lab-run").bounding_box()["y"]
+        box = page.locator(".lab-maps").bounding_box()
+        assert box["y"] - top <= (752 if size else 800), "at most one swipe away"
+        if size:
+            assert box["y"] + box["height"] - top <= 752
+        else:
+            assert box["height"] <= 752, "all heads and the large one on one screen"
+            for one in small.all():
+                assert min(one.bounding_box()[side] for side in ("width", "height")) >= 44
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        large = page.locator(".lab-head table")
+        seen = set()
+        for k in range(8):
+            one = page.get_by_role("button", name=f"Head {k + 1}", exact=True)
+            one.press("Enter")
+            drawn(page)
+            expect(page.locator(".lab-head > .bw-label")).to_have_text(f"Head {k + 1}")
+            expect(page.locator(".lab-small[aria-pressed=true]")).to_have_count(1)
+            expect(one).to_have_attribute("aria-pressed", "true")
+            expect(one).to_be_focused()
+            # The picture has the darkest cell of each row where the table has its largest number
+            places = one.locator("canvas").evaluate(
+                """(canvas) => {
+                  const { width, height } = canvas;
+                  const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+                  return Array.from({ length: height }, (_, i) => Array.from({ length: width },
+                    (__, j) => data[4 * (i * width + j)]));
+                }"""
+            )
+            numbers = large.evaluate(
+                """(table) => [...table.tBodies[0].rows].map((row) =>
+                  [...row.cells].slice(1).map((cell) => Number(cell.textContent)))"""
+            )
+            assert [len(row) for row in places] == [12] * 12
+            for reds, row in zip(places, numbers, strict=True):
+                assert row[reds.index(min(reds))] >= max(row) - 0.02
+            seen.add(large.inner_text() + str(numbers))
+        assert len(seen) == 8
+        assert screen.violations(page) == []
+        page.locator("[data-key=n_heads][value='4']").dispatch_event("click")
+        press(page, "Train")
+        wait(page)
+        expect(page.locator(".lab-head:visible")).to_have_count(4)
+        expect(page.locator(".lab-small")).to_have_count(0)
+        press(page, "Show run 1")
+        expect(small).to_have_count(8)
+
+
 def test_rates_that_will_hardly_do_and_a_rate_to_try_are_said(stage):
     page = stage.show(Laboratory("neighbours", lr=0.1))
     press(page, "One step")

@@ -1,6 +1,7 @@
 // What the widgets draw: a heat map, a list of bars, lines over an axis.
 // Queries are rows and keys are columns. Colour never says anything alone.
 import * as grid from "./grid.js";
+import * as raster from "./raster.js";
 import { h } from "./ui.js";
 
 const TURN = 0.59; // from this share on, text on a shade changes colour; a test holds the contrast
@@ -62,14 +63,23 @@ export function heatMap({ caption, rowTitle = "query", columnTitle = "key", digi
           if (open) shade(cell, values[i][j] / labels.max);
           else cell.removeAttribute("style");
         },
-        paint(pixels, width, inks) {
-          values.forEach((line, i) => line.forEach((value, j) => {
-            const share = Math.min(1, Math.max(0, value / labels.max));
-            pixels[i * width + j] = isOpen(value) ? inks[Math.round(STEPS * share)] : 0;
-          }));
-        } });
+        paint: painted(values, labels.max) });
     },
   };
+}
+
+/** What paints a map of numbers in the shades of RAMP. */
+const painted = (values, max) => (pixels, width, inks) =>
+  values.forEach((line, i) => line.forEach((value, j) => {
+    const share = Math.min(1, Math.max(0, value / max));
+    pixels[i * width + j] = isOpen(value) ? inks[Math.round(STEPS * share)] : 0;
+  }));
+
+/** The same map as a small picture, without names: { element, update(values) }. */
+export function heatPicture() {
+  const { element, update } = raster.picture();
+  return { element, update: (values) => update({ rows: values, columns: values[0], colours: RAMP,
+    paint: painted(values, 1) }) };
 }
 
 /**

@@ -34,6 +34,43 @@ function fill(canvas, width, height, paint) {
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
+/**
+ * What paints a canvas in `node`: draw(inks, fresh), with the colours as pixels, whenever it is called
+ * and whenever they have changed, with the theme and on paper. colours() gives none before there is a map.
+ */
+function painter(node, canvas, colours, draw) {
+  let inks = null;
+  function paint() {
+    if (!colours() || !node.isConnected) return; // the observer below paints once it is
+    const fresh = !inks;
+    inks ??= pixelsOf(node, colours());
+    draw(inks, fresh);
+  }
+  new ResizeObserver(() => { if (!inks) paint(); }).observe(node);
+  const repaint = () => {
+    inks = null;
+    paint();
+  };
+  canvas.addEventListener("transitionend", repaint); // the style sheet: the theme has changed
+  for (const moment of ["beforeprint", "afterprint"]) { // paper is light, whatever the screen
+    addEventListener(moment, () => queueMicrotask(repaint));
+  }
+  return paint;
+}
+
+/** A small picture without names, where others tell what it shows: { element, update(map) }, as in `map`. */
+export function picture() {
+  const canvas = h("canvas", { "aria-hidden": "true", class: "bw-raster-plain" });
+  const element = h("span", { class: "bw-picture" }, canvas);
+  let held = null;
+  const paint = painter(element, canvas, () => held?.colours, (inks) =>
+    fill(canvas, held.columns.length, held.rows.length, (pixels, width) => held.paint(pixels, width, inks)));
+  return { element, update(next) {
+    held = next;
+    paint();
+  } };
+}
+
 /** The names of an axis, as many of them as there is room for. */
 function ticks(names, kind) {
   const step = [[16, 1], [32, 4], [64, 8]].find(([most]) => names.length <= most)?.[1] ?? 64;
@@ -60,7 +97,6 @@ export function map({ caption, ...on }) {
   const element = h("div", { class: "bw-scroll" }, grid);
   const legend = h("span", { class: "bw-raster-legend", "aria-hidden": "true" });
   let held = null;
-  let inks = null; // the colours as pixels
   let names = "";
 
   function stand(i, j, focus) {
@@ -91,25 +127,14 @@ export function map({ caption, ...on }) {
   const walked = walk.through(body, { size: () => [held.rows.length, held.columns.length],
     stand, placeOf, ...on });
 
-  function paint() {
-    if (!held || !grid.isConnected) return; // the observer below paints once it is
-    const fresh = !inks || legend.firstChild?.firstChild.width !== held.side;
-    inks ??= pixelsOf(grid, held.colours);
+  const paint = painter(grid, canvas, () => held?.colours, (inks, fresh) => {
     const { rows, columns, side } = held;
+    const other = legend.firstChild?.firstChild.width !== side;
     fill(canvas, side * columns.length, side * rows.length,
       (pixels, width) => held.paint(pixels, width, inks));
-    if (fresh) legend.querySelectorAll("canvas").forEach((one, k) =>
+    if (fresh || other) legend.querySelectorAll("canvas").forEach((one, k) =>
       fill(one, side, side, (pixels, width) => held.legend[k][1](pixels, width, inks)));
-  }
-  new ResizeObserver(() => { if (!inks) paint(); }).observe(grid);
-  const repaint = () => {
-    inks = null;
-    paint();
-  };
-  canvas.addEventListener("transitionend", repaint); // the style sheet: the theme has changed
-  for (const moment of ["beforeprint", "afterprint"]) { // paper is light, whatever the screen
-    addEventListener(moment, () => queueMicrotask(repaint));
-  }
+  });
 
   return {
     element,
