@@ -19,12 +19,12 @@ from build.directives import (
     widgets,
 )
 from build.doctree import bibliography, evidence, gathered, glossary, mathml, outputs
-from build.pages import figures, fonts, images, meta, pages, policy, search
+from build.pages import figures, fonts, images, meta, pages, policy, search, styles
 from build.readers import reader
 
 
 def finish(app, exception) -> None:
-    """Place the figures, pass over every page, cut the fonts, and list what can be found."""
+    """Place the figures, pass over every page, cut styles and fonts, list what can be found."""
     if exception is not None or app.builder.format != "html":
         return
     out = Path(app.outdir)
@@ -42,13 +42,16 @@ def finish(app, exception) -> None:
         outputs.fit_lines,
         outputs.hang_lines,
         partial(pages.keep_used, options=options),
+        pages.load_later,
         partial(pages.link_downloads, sizes=pages.download_sizes(out)),
         reader.link_colab,
         policy.name_actions,
         policy.join_scripts,
         policy.protect,
     )
-    fonts.cut_all(out / "_static", pages.rewrite(out, steps))
+    texts = pages.rewrite(out, steps)
+    styles.cut_all(out / "_static", texts)
+    fonts.cut_all(out / "_static", texts)
     reader.write_downloads(Path(app.srcdir), out)
     meta.write_sitemap(out, app.config.html_baseurl, app.env.found_docs)
     search.write_index(out, app.env.found_docs, Path(app.srcdir))

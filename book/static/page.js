@@ -17,6 +17,41 @@ document.addEventListener("DOMContentLoaded", () => {
     button.addEventListener("click", actions.get(button.dataset.action));
   }
 
+  // Bootstrap draws the theme's menus and tooltips. It comes when a reader reaches for one, who then
+  // goes on as if it had been there: still over the button or on it, or with a menu pressed.
+  const menus = /** @type {HTMLMetaElement | null} */ (document.querySelector("meta[name=menus]"));
+  const REACHES = ["pointerover", "focusin", "click"];
+  const BUTTON = "[data-bs-toggle]";
+  let script, pressed;
+  function reach(event) {
+    const button = /** @type {Element} */ (event.target).closest(BUTTON);
+    if (!button) return;
+    if (event.type === "click" && button.matches(".dropdown-toggle")) pressed = button;
+    if (script) return;
+    script = document.createElement("script");
+    script.src = menus.content;
+    script.addEventListener("load", () => {
+      for (const type of REACHES) document.removeEventListener(type, reach);
+      for (const [state, type] of [["hover", "mouseover"], ["focus-visible", "focusin"]]) {
+        document.querySelector(`${BUTTON}:${state}`)?.dispatchEvent(new Event(type, { bubbles: true }));
+      }
+      pressed?.click();
+    });
+    document.head.append(script);
+  }
+  if (menus) for (const type of REACHES) document.addEventListener(type, reach);
+
+  // The theme's way back to the top, which Bootstrap's file brings as well: it shows while one scrolls up.
+  const back = document.getElementById("pst-back-to-top");
+  const header = document.querySelector(".bd-header");
+  let height = scrollY;
+  back?.addEventListener("click", () => scrollTo(0, 0));
+  window.addEventListener("scroll", () => {
+    const shown = scrollY < height && scrollY > header.getBoundingClientRect().bottom;
+    if (back) back.style.display = shown ? "block" : "none";
+    height = scrollY;
+  }, { passive: true });
+
   // Escape takes a word's explanation away until pointer and focus have left the word.
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;

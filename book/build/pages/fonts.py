@@ -2,7 +2,10 @@
 
 Source Serif Pro (from the package font-source-serif-pro) sets the text, STIX Two Math (from the
 package ziamath) the formulas that `mathml` writes, and the theme's icon fonts draw a dozen of
-their two thousand icons. The theme's style sheet loses the rules of the icons that no page shows.
+their two thousand icons.
+
+The text's letters stand in two files each: those that the pages show, and the rest of those with
+which Latin languages are written, which comes when a reader writes one of them.
 """
 
 import html
@@ -28,12 +31,12 @@ def package(name: str) -> Path:
 
 MATH_FONT = package("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf"
 THEME = package("pydata_sphinx_theme") / "theme" / "pydata_sphinx_theme" / "static"
-THEME_SHEET = Path("styles", "pydata-sphinx-theme.css")
-ICON_RULE = re.compile(r'(?:\.fa-[a-z0-9-]+:before,?)+\{content:"\\([0-9a-f]+) ?"\}')
 ICON_FONTS = Path("vendor", "fontawesome", "webfonts")
 TEXT_FONTS = package("font_source_serif_pro") / "files"
 TEXT_FACES = {"text": "Regular", "text-italic": "It", "text-bold": "Semibold"}
-LATIN = {chr(code) for code in (*range(0x20, 0x7F), *range(0xA0, 0x180))}
+ASCII = {chr(code) for code in range(0x20, 0x7F)}
+LATIN = {chr(code) for code in range(0xA0, 0x180)}
+RANGE = re.compile(r"unicode-range:[^;]*;")
 
 
 def cut_font(source: Path, target: Path, characters: Iterable[str], features: list[str]) -> None:
@@ -90,23 +93,26 @@ def icon_characters(pages: list[str], styles: list[str]) -> set[str]:
     return written | {chr(int(code, 16)) for code in used}
 
 
-def drop_icons(style: str, used: set[str]) -> str:
-    """The style sheet without the rules of icons whose character is not in `used`."""
-    return ICON_RULE.sub(lambda m: m.group() if chr(int(m.group(1), 16)) in used else "", style)
+def give_range(style: str, characters: Iterable[str]) -> str:
+    """The style sheet in which the faces with a range of characters are for these alone."""
+    codes = ",".join(f"U+{ord(character):X}" for character in sorted(characters))
+    return RANGE.sub(f"unicode-range: {codes};", style)
 
 
 def cut_all(static: Path, pages: list[str]) -> None:
-    """Write to the built folder `static` the fonts and the theme's styles that the pages need."""
-    theme = (THEME / THEME_SHEET).read_text(encoding="utf-8")  # the copy may be cut already
-    others = (path for path in static.rglob("*.css") if path != static / THEME_SHEET)
-    styles = [theme, *(path.read_text(encoding="utf-8") for path in others)]
-    letters = sorted(LATIN | {c for page in pages for c in html.unescape(page) if c > "\x7f"})
+    """Write to the built folder `static` the fonts that the pages need, whose styles are there."""
+    styles = [path.read_text(encoding="utf-8") for path in static.rglob("*.css")]
+    shown = ASCII | {c for page in pages for c in html.unescape(page) if c > "\x7f"}
+    rest = LATIN - shown
     for name, face in TEXT_FACES.items():
         source = TEXT_FONTS / f"SourceSerifPro-{face}.ttf"
-        cut_font(source, static / "fonts" / f"{name}.woff2", letters, features=["kern", "liga"])
+        for file, letters in ((name, shown), (f"{name}-rest", rest)):
+            target = static / "fonts" / f"{file}.woff2"
+            cut_font(source, target, sorted(letters), features=["kern", "liga"])
+    sheet = static / "book.css"
+    sheet.write_text(give_range(sheet.read_text(encoding="utf-8"), rest), encoding="utf-8")
     formulas = sorted(math_characters(pages))
     cut_font(MATH_FONT, static / "fonts" / "math.woff2", formulas, features=["ssty", "dtls"])
     icons = sorted(icon_characters(pages, styles))
-    (static / THEME_SHEET).write_text(drop_icons(theme, {*icons}), encoding="utf-8")
     for source in (THEME / ICON_FONTS).glob("*.woff2"):
         cut_font(source, static / ICON_FONTS / source.name, icons, features=[])

@@ -15,6 +15,7 @@ FIRST_PART = re.compile(r"<h2\b")  # what stands above it may be seen at once
 
 SCRIPT = re.compile(r'[ \t]*<script\b([^>]*?)\bsrc="([^"]*)"([^>]*)></script>\n?')
 SHEET = re.compile(r'[ \t]*<link\b[^>]*\bhref="([^"]*\.css[^"]*)"[^>]*>\n?')
+BOOTSTRAP = "bootstrap.js"
 # What a page must hold for a file to be of use on it.
 NEEDED = {
     **dict.fromkeys(
@@ -23,6 +24,7 @@ NEEDED = {
         r"(?!)",
     ),
     "fontawesome.js": r"(?!)",  # an empty stand-in: the icons come from a font
+    BOOTSTRAP: r"(?!)",  # page.js loads it: see `load_later`
     "sphinx-design.min.css": r'class="(?:[^"]* )?sd-',
     "design-tabs.js": r'class="(?:[^"]* )?sd-tab',
     "clipboard.min.js": r'class="highlight',
@@ -42,6 +44,8 @@ NEEDED = {
 }
 # Until a script says which theme it is, it is the light one: without scripts there were no colours.
 PLAIN = re.compile(r'(<html\b[^>]*\bdata-theme=)"auto"')
+PRELOAD = re.compile(r'[ \t]*<link rel="preload" as="script" href="([^"]*)" />\n?')
+MENUS = '<meta name="menus" content="{address}">\n'
 HASH = re.compile(r"\.[0-9a-f]{64}(?=\.)")
 OPTIONS = "documentation_options.js"  # 0.3 kB that a script inside the page asks for at once
 
@@ -118,6 +122,20 @@ def keep_used(text: str, options: str) -> str:
 
     lighter = PLAIN.sub(r'\1"light"', SCRIPT.sub(script, text), count=1)
     return SHEET.sub(lambda match: match.group() if wanted(match.group(1)) else "", lighter)
+
+
+def load_later(text: str) -> str:
+    """Name Bootstrap's script in the page, and load no script before its turn.
+
+    It draws the theme's menus and tooltips, and nothing before a reader reaches for one: page.js
+    loads it then.
+    """
+
+    def named(match: re.Match) -> str:
+        address = match.group(1)
+        return MENUS.format(address=address) if file_name(address) == BOOTSTRAP else ""
+
+    return PRELOAD.sub(named, text)
 
 
 def file_name(address: str) -> str:
