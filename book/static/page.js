@@ -43,11 +43,11 @@ document.addEventListener("DOMContentLoaded", () => {
 
   // The theme's way back to the top, which Bootstrap's file brings as well: it shows while one scrolls up.
   const back = document.getElementById("pst-back-to-top");
-  const header = document.querySelector(".bd-header");
+  const below = document.querySelector(".bd-header")?.getBoundingClientRect().bottom ?? 0;
   let height = scrollY;
   back?.addEventListener("click", () => scrollTo(0, 0));
   window.addEventListener("scroll", () => {
-    const shown = scrollY < height && scrollY > header.getBoundingClientRect().bottom;
+    const shown = scrollY < height && scrollY > below;
     if (back) back.style.display = shown ? "block" : "none";
     height = scrollY;
   }, { passive: true });

@@ -21,6 +21,7 @@ SCREENS = [
 ]
 HEADER = ".bd-header-article"  # of the page, which stays at its top
 STATUS = f"document.querySelector('{PANEL} .lab-status').textContent"
+BEFORE_THE_PRESS = 140_000  # bytes over the wire
 # Chromium's figures for 3G: 1.6 Mbit a second and 150 ms, as web performance tools take them
 SLOW = {"offline": False, "latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 93_750}
 
@@ -99,10 +100,13 @@ def test_the_laboratories_are_one_press_away(page):
     page.wait_for_url("**/laboratories.html")
 
 
-def test_nothing_of_the_engine_comes_before_the_press(browser, site):
+def test_little_comes_before_the_press(browser, site):
+    """Neither the engine, nor the theme's menus, nor letters that no page shows."""
     parts = visit(browser, urljoin(site, "book/intro.html")).parts
     assert any("train_now.js" in address for address in parts)
-    assert not [address for address in parts if "engine.js" in address]
+    late = re.compile(r"/(?:engine|bootstrap)\.js|-rest\.woff2")
+    assert not [address for address in parts if late.search(address)]
+    assert sum(parts.values()) <= BEFORE_THE_PRESS, parts
 
 
 def test_the_first_picture_comes_soon_on_a_slow_connection(browser, site):

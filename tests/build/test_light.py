@@ -3,9 +3,8 @@
 import pytest
 from PIL import Image
 
-from build.pages.fonts import drop_icons
 from build.pages.images import picture_sizes
-from build.pages.pages import keep_used, place_images, rewrite
+from build.pages.pages import keep_used, load_later, place_images, rewrite
 from tests.paths import BOOK
 
 OPTIONS = "const DOCUMENTATION_OPTIONS = {};\n"
@@ -57,10 +56,14 @@ def test_a_page_may_pass_twice():
     assert keep_used(once, OPTIONS) == once
 
 
-def test_unused_icons_leave_the_style_sheet():
-    sun = '.fa-sun:before,.fa-day:before{content:"\\f185"}'
-    style = f'a{{b:c}}{sun}.fa-0:before{{content:"\\30 "}}.fa-moon:before{{content:"\\f186"}}d{{}}'
-    assert drop_icons(style, {"\uf185"}) == f"a{{b:c}}{sun}d{{}}"
+def test_bootstrap_is_named_and_loaded_by_nothing():
+    preload = '<link rel="preload" as="script" href="../_static/scripts/{}.js?digest=5" />\n'
+    head = preload.format("bootstrap") + preload.format("pydata-sphinx-theme")
+    script = '<script src="../_static/scripts/bootstrap.js?digest=5"></script>'
+    page = load_later(keep_used(f"{head}<p>{script}</p>", OPTIONS))
+    named = '<meta name="menus" content="../_static/scripts/bootstrap.js?digest=5">\n'
+    assert page == f"{named}<p></p>"
+    assert load_later(page) == page
 
 
 def test_pictures_get_their_size_and_the_lower_ones_load_late(tmp_path):

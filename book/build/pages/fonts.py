@@ -12,6 +12,7 @@ import html
 import importlib.util
 import re
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 
 from fontTools import subset
@@ -95,8 +96,10 @@ def icon_characters(pages: list[str], styles: list[str]) -> set[str]:
 
 def give_range(style: str, characters: Iterable[str]) -> str:
     """The style sheet in which the faces with a range of characters are for these alone."""
-    codes = ",".join(f"U+{ord(character):X}" for character in sorted(characters))
-    return RANGE.sub(f"unicode-range: {codes};", style)
+    codes = enumerate(sorted(map(ord, characters)))
+    runs = [[code for _, code in run] for _, run in groupby(codes, lambda one: one[1] - one[0])]
+    ranges = ", ".join(f"U+{run[0]:X}-{run[-1]:X}" for run in runs)
+    return RANGE.sub(f"unicode-range: {ranges};", style)
 
 
 def cut_all(static: Path, pages: list[str]) -> None:

@@ -70,7 +70,9 @@ def rules(sheet: str) -> Iterator[tuple[str, str | None]]:
     for piece in PIECE.findall(sheet):
         if piece == "}":
             depth -= 1
-        if depth > 0:
+        if depth < 0:
+            break
+        if depth:
             body += piece
         elif piece == "}":
             yield head, body
