@@ -9,8 +9,11 @@ The book's own sheets stay as they were written.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from tinycss2 import parse_rule_list, serialize
+from tinycss2.ast import Node
 
 SHEETS = (
     "basic.css",
@@ -21,14 +24,8 @@ SHEETS = (
     "togglebutton.css",
     "styles/*.css",
 )
-STRINGS = r"""/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|url\([^"')]*\)|\\."""
-PIECE = re.compile(rf"{STRINGS}|[^{{}};\"'/\\u]+|.", re.DOTALL)
-SELECTOR_PIECE = re.compile(rf"{STRINGS}|.", re.DOTALL)
-COMMENT = re.compile(r"/\*.*?\*/\s*", re.DOTALL)
 NOTICE = re.compile(r"/\*!|copyright|licen[cs]e", re.IGNORECASE)  # such a comment has to stay
-HOLDS_RULES = re.compile(r"@(?:container|layer|media|supports)\b")
-BRACKETS = re.compile(r"""\[(?:"[^"]*"|'[^']*'|[^]"'])*\]|\([^()]*\)""")
-NAME = re.compile(r"[.#]((?:[\w-]|\\.)+)|(?<![^\s>+~])([a-zA-Z][\w-]*)")
+HOLD_RULES = {"container", "layer", "media", "supports"}
 # Where a browser does not know one selector of a rule, the whole rule is void, and must stay so.
 OF_ONE_BROWSER = re.compile(r":-(?:moz|ms|o|webkit)-")
 
@@ -56,77 +53,56 @@ class Names:
         self.beginnings = tuple(beginnings)
 
     def have(self, name: str) -> bool:
-        """Whether an element may have it; one with an escape is not looked up."""
-        return "\\" in name or name in self.known or name.startswith(self.beginnings)
+        """Whether an element may have it."""
+        return name in self.known or name.startswith(self.beginnings)
 
 
-def rules(sheet: str) -> Iterator[tuple[str, str | None]]:
-    """The rules of a sheet, in order: what stands before the braces, and what stands in them.
-
-    A statement without braces, such as `@import`, has None in the second place.
-    Errors: ValueError if a brace or a rule stays open.
-    """
-    depth, head, body = 0, "", ""
-    for piece in PIECE.findall(sheet):
-        if piece == "}":
-            depth -= 1
-        if depth < 0:
-            break
-        if depth:
-            body += piece
-        elif piece == "}":
-            yield head, body
-            head = body = ""
-        elif piece != "{":
-            head += piece
-        if piece == "{":
-            depth += 1
-        elif piece == ";" and not depth:
-            yield head, None
-            head = ""
-    if depth or COMMENT.sub("", head).strip():
-        raise ValueError(f"expected a style sheet whose rules are closed, got one with {head!r}")
-
-
-def selectors(head: str) -> list[str]:
-    """Those of a rule, apart: the commas inside brackets and strings part none."""
-    found, depth = [""], 0
-    for piece in SELECTOR_PIECE.findall(head):
-        depth += (piece in "([") - (piece in ")]")
-        if piece == "," and not depth:
-            found.append("")
+def selectors(prelude: Iterable[Node]) -> list[list[Node]]:
+    """The selectors of a rule, apart: the commas inside brackets part none."""
+    found: list[list[Node]] = [[]]
+    for node in prelude:
+        if node == ",":
+            found.append([])
         else:
-            found[-1] += piece
-    return [one.strip() for one in found]
+            found[-1].append(node)
+    return found
 
 
-def names_in(selector: str) -> set[str]:
+def names_in(selector: Sequence[Node]) -> set[str]:
     """The classes, ids and elements that it names outside brackets."""
-    before = ""
-    while selector != before:
-        before, selector = selector, BRACKETS.sub("", selector)
-    return {name or element.lower() for name, element in NAME.findall(selector)}
+    found = set()
+    for before, node in zip([None, *selector], selector, strict=False):
+        if node.type == "hash" or (node.type == "ident" and before == "."):
+            found.add(node.value)
+        elif node.type == "ident" and before != ":":
+            found.add(node.lower_value)
+    return found
 
 
-def cut(sheet: str, names: Names) -> str:
+def cut(sheet: str | Iterable[Node], names: Names) -> str:
     """The sheet with the selectors, and the rules, whose names all occur.
 
-    Comments go, too, unless they say who wrote the sheet. Errors: those of `rules`.
+    Comments go, too, unless they say who wrote the sheet.
+    Errors: ValueError for a sheet that cannot be read.
     """
     kept = []
-    for head, body in rules(sheet):
-        kept += [note.strip() for note in COMMENT.findall(head) if NOTICE.search(note)]
-        head = COMMENT.sub("", head).strip()
-        if HOLDS_RULES.match(head) and body is not None:
-            body = cut(body, names)
-            wanted = head if body else ""
-        elif head.startswith("@"):
-            wanted = head
+    for rule in parse_rule_list(sheet, skip_whitespace=True):
+        if rule.type == "error":
+            raise ValueError(f"expected a style sheet, got one with an error: {rule.message}")
+        if rule.type == "comment":
+            kept += [rule.serialize()] if NOTICE.search(rule.serialize()) else []
+        elif rule.type == "at-rule":
+            if rule.lower_at_keyword not in HOLD_RULES or rule.content is None:
+                kept.append(rule.serialize())
+            elif body := cut(rule.content, names):
+                kept.append(f"@{rule.at_keyword}{serialize(rule.prelude)}{{{body}}}")
         else:
-            found = [one for one in selectors(head) if all(map(names.have, names_in(one)))]
-            wanted = head if found and OF_ONE_BROWSER.search(head) else ",".join(found)
-        if wanted:
-            kept.append(wanted if body is None else f"{wanted}{{{body}}}")
+            found = [one for one in selectors(rule.prelude) if all(map(names.have, names_in(one)))]
+            head = ",".join(serialize(one).strip() for one in found)
+            if found and OF_ONE_BROWSER.search(whole := serialize(rule.prelude)):
+                head = whole
+            if found:
+                kept.append(f"{head}{{{serialize(rule.content)}}}")
     return "".join(kept)
 
 
