@@ -5,8 +5,8 @@ import pytest
 from build.pages.fonts import give_range
 from build.pages.styles import Names, cut, cut_all
 
-PAGE = """<body class="wide"><p id='first' class="tip a-1 sd-1/2">text</p><svg><linearGradient/></svg>
-<i class=icon></i></body>"""
+PAGE = """<body class="wide"><p id='first' class="tip a-1 sd-1/2">text</p>
+<svg><linearGradient/></svg><i class=icon></i></body>"""
 SCRIPT = 'node.classList.add("show"); name = `toggle-${state}`; side = "bs-tooltip-" + place;'
 NAMES = Names([PAGE], [SCRIPT])
 

@@ -76,22 +76,11 @@ def math_characters(pages: Iterable[str]) -> set[str]:
     return shown | italic | set("ℎ√")  # h stands outside its alphabet; a root is an element
 
 
-def icon_characters(pages: list[str], styles: list[str]) -> set[str]:
-    """The icons in use: named by a class in a page, or written in a style, by code or as such."""
-    codes: dict[str, str] = {}
-    used: set[str] = set()
-    for style in styles:
-        for selector, rule in re.findall(r"([^{}]+)\{([^{}]*)\}", style):
-            found = re.findall(r'"\\([ef][0-9a-f]{3})"', rule)
-            names = re.findall(r"\.(fa-[a-z0-9-]+)", selector)
-            if names and found:
-                codes |= dict.fromkeys(names, found[-1])
-            else:
-                used |= {*found}
-    for page in pages:
-        used |= {codes[name] for name in re.findall(r"fa-[a-z0-9-]+", page) if name in codes}
+def icon_characters(styles: list[str]) -> set[str]:
+    """The icons that the styles draw, written by code or as such."""
+    codes = {code for style in styles for code in re.findall(r'"\\([ef][0-9a-f]{3})"', style)}
     written = {c for style in styles for c in style if "\ue000" <= c <= "\uf8ff"}
-    return written | {chr(int(code, 16)) for code in used}
+    return written | {chr(int(code, 16)) for code in codes}
 
 
 def give_range(style: str, characters: Iterable[str]) -> str:
@@ -116,6 +105,6 @@ def cut_all(static: Path, pages: list[str]) -> None:
     sheet.write_text(give_range(sheet.read_text(encoding="utf-8"), rest), encoding="utf-8")
     formulas = sorted(math_characters(pages))
     cut_font(MATH_FONT, static / "fonts" / "math.woff2", formulas, features=["ssty", "dtls"])
-    icons = sorted(icon_characters(pages, styles))
+    icons = sorted(icon_characters(styles))
     for source in (THEME / ICON_FONTS).glob("*.woff2"):
         cut_font(source, static / ICON_FONTS / source.name, icons, features=[])
