@@ -43,7 +43,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
   // The theme's way back to the top, which Bootstrap's file brings as well: it shows while one scrolls up.
   const back = document.getElementById("pst-back-to-top");
-  const below = document.querySelector(".bd-header")?.getBoundingClientRect().bottom ?? 0;
+  const below = document.getElementById("pst-header")?.offsetHeight ?? 0;
   let height = scrollY;
   back?.addEventListener("click", () => scrollTo(0, 0));
   window.addEventListener("scroll", () => {
