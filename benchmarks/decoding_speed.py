@@ -6,9 +6,11 @@ One thread; models with random parameters that write a fixed number of tokens, a
 and in turns on the same input. Of each the median, over the turns, of its time divided by Hugging
 Face's in float32, with the quartiles. "greedy" and "beam" write for one sentence; "file" translates
 1,000 sentences of 8 to 32 tokens with a beam of 4, in batches of 250 of one length, as many tokens
-as the source has. Recorded in results/decoding_speed.json.
+as the source has. Recorded in results/decoding_speed.json, with the machine's load at the end of
+the turns: where a neighbour works on the same core, arithmetic takes longer, and the ratios change.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from copy import deepcopy
@@ -67,9 +69,11 @@ def run(work: str, repeats: int) -> dict[str, Any]:
             for who, model in contenders(size).items()
         }
         seconds = bench.measure(turns, repeats)
-        found[name] = bench.compared(ONE, seconds) | {"beam": beam, "batches": batches}
+        load = round(os.getloadavg()[0], 1)
+        found[name] = bench.compared(ONE, seconds)
+        found[name] |= {"beam": beam, "batches": batches, "load": load}
         print(work, name, {who: row["ratio"] for who, row in found[name]["rows"].items()})
-    return {"found": found, "versions": bench.versions()}
+    return {"found": found, "repeats": repeats, "versions": bench.versions()}
 
 
 def write_all(model: Any, inputs: list[tuple[Tensor, Tensor, int]], beam: int) -> None:
@@ -87,7 +91,7 @@ def main(arguments: list[str] | None = None) -> None:
     grid(
         partial(run, repeats=repeats),
         given,
-        lambda runs: {"repeats": repeats, "runs": runs},
+        lambda runs: {"runs": runs},
         keeps_runs=True,
     )
 

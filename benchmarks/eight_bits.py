@@ -9,6 +9,7 @@ words of the task. Recorded in results/eight_bits.json: how many translations ha
 how many are the reference, BLEU, and the largest change of a score with the beam.
 """
 
+import statistics
 import sys
 import time
 from collections.abc import Sequence
@@ -86,7 +87,7 @@ def trained(
     with low_precision(torch.device("cpu"), torch.bfloat16):
         losses = train(model, stream, steps, RATES[name], schedule=cosine(steps, warmup))
     seconds = round(time.process_time() - start)
-    return model, vocabs, {"seconds": seconds, "loss": round(sum(losses[-20:]) / 20, 4)}
+    return model, vocabs, {"seconds": seconds, "loss": round(statistics.fmean(losses[-20:]), 4)}
 
 
 def translations(

@@ -712,12 +712,19 @@ def bench(record: dict[str, Any]) -> str:
 @from_record
 def decoding_speed(record: dict[str, Any]) -> str:
     rows = [
-        [run["work"], size, *(f"{row['ratio']:.2f}" for row in found["rows"].values())]
+        [
+            run["work"],
+            size,
+            *(f"{row['ratio']:.2f}" for row in found["rows"].values()),
+            found["rows"][found["1.00"]]["ms"],
+            found["load"],
+        ]
         for run in record["runs"]
         for size, found in run["found"].items()
     ]
     names = record["runs"][0]["found"]["base"]["rows"]
-    return table(" | ".join(["work", "size", *names]), rows)
+    columns = ["work", "size", *names, "Hugging Face, ms", "load"]
+    return table(" | ".join(columns), rows)
 
 
 @from_record
