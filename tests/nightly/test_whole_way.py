@@ -29,6 +29,7 @@ from train.run import Run
 from train.subword import labels
 from train.translate import main as translate
 from train.translator import Translator, read_run
+from widgets.rounding import rounded
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -68,8 +69,8 @@ def stop_and_go_on(given: list[str], out: Path) -> None:
     assert train(["--resume", "--out", str(out)]) == 0
 
 
-@pytest.fixture(scope="module", params=["grammar", "multi30k"])
-def made(request, tmp_path_factory, one_thread):
+@pytest.fixture(scope="session", params=["grammar", "multi30k"])
+def made(request, tmp_path_factory):
     if request.param == "grammar":
         corpus = grammar()
     elif "MULTI30K" in os.environ:
@@ -104,10 +105,15 @@ def test_a_file_is_translated(made, tmp_path):
     assert len(written.read_text(encoding="utf-8").splitlines()) == len(made.lines)
 
 
-def said_by_python(made: Made) -> list[list[str]]:
-    """The tokens of each greedy translation with the run's own parameters, as the page has them."""
+def said_by_python(made: Made, bits: int) -> list[list[str]]:
+    """The tokens of each greedy translation with parameters of so many bits, as the page has them.
+
+    Not those of 32 bits for 8: after 300 updates the two likeliest words are often as good as
+    equal, and 19 of Multi30k's 200 sentences get others. A model that has learned its task hardly
+    changes with 8 bits: tests/browser/test_show.py.
+    """
     (model, *vocabs), _ = read_run(made.run)
-    found = Translator(model, *vocabs, beam=1, alpha=0.0).translate(
+    found = Translator(rounded(model, bits), *vocabs, beam=1, alpha=0.0).translate(
         [tokenise(line) for line in made.lines[:SENTENCES]]
     )
     shown = labels(vocabs[1])
@@ -115,7 +121,7 @@ def said_by_python(made: Made) -> list[list[str]]:
 
 
 def require_alike(made: Made, bits: int, found: list[list[str]]) -> None:
-    expected = said_by_python(made)
+    expected = said_by_python(made, bits)
     alike = sum(a == b for a, b in zip(found, expected, strict=True))
     assert alike >= {32: 1.0, 8: 0.98}[bits] * len(expected)
     assert len({tuple(words) for words in found}) > 0.2 * len(found), "else it has learned nothing"

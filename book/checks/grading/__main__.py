@@ -29,6 +29,7 @@ os.environ.update(
 )
 
 from checks.grading.judge import judge, one_line, prepare
+from train.options import number
 
 START = 120.0  # seconds until a notebook has been read
 TICK, PATIENCE = 0.1, 3  # seconds between two looks; how much longer an answer may wait than work
@@ -179,30 +180,45 @@ def parser() -> argparse.ArgumentParser:
     told.add_argument("folder", type=Path, help="where the notebooks are, also in folders of it")
     told.add_argument("--out", type=Path, help=f"the table (default FOLDER/{TABLE})")
     told.add_argument(
-        "--seconds", type=float, default=60, help="of the processor, for each exercise (default 60)"
+        "--seconds",
+        type=number(float, 0, above=True),
+        default=60,
+        help="of the processor, for each exercise (default 60)",
     )
-    told.add_argument("--memory", type=int, default=1024, help="in MiB (default 1024)")
+    told.add_argument("--memory", type=number(int, 1), default=1024, help="in MiB (default 1024)")
     return told
 
 
+def fault_of_place(out: Path) -> str:
+    """Why no table can be written there, or nothing: hours of grading must not end so."""
+    if out.is_dir() or not out.parent.is_dir():
+        return f"expected the name of a file for the table, in a folder that is there, got {out}"
+    if not os.access(out if out.exists() else out.parent, os.W_OK):
+        return f"expected a table that may be written, got {out}; name another one with --out"
+    return ""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Grade a folder; return 0, or 1 if there is no notebook in it."""
+    """Grade a folder; return 0, or 1 if there is no notebook in it or no place for the table."""
     given = parser().parse_args(arguments)
     if not (found := notebooks(given.folder)):
         print(f"expected notebooks in {given.folder}, found none", file=sys.stderr)
+        return 1
+    out = given.out or given.folder / TABLE
+    if fault := fault_of_place(out):
+        print(fault, file=sys.stderr)
         return 1
     prepare()
     limits = Limits(given.seconds, given.memory * 2**20)
     grades: list[Grade] = []
     lacks: set[str] = set()
-    for number, path in enumerate(found, start=1):
+    for place, path in enumerate(found, start=1):
         who = path.relative_to(given.folder).as_posix()
         own = list(graded(path, who, limits, lacks))
         grades += own
         counts = Counter(grade.result for grade in own)
         told = ", ".join(f"{count} {result}" for result, count in counts.items())
-        print(f"{number:3} of {len(found)}  {who}: {told}", flush=True)
-    out = given.out or given.folder / TABLE
+        print(f"{place:3} of {len(found)}  {who}: {told}", flush=True)
     write_table(out, grades)
     for lack in sorted(lacks - {""}):
         print(f"Note: {lack}.")

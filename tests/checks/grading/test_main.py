@@ -230,6 +230,35 @@ def test_a_folder_without_notebooks_is_said(tmp_path, capsys):
     assert notebooks(tmp_path) == []
 
 
+@pytest.mark.parametrize("out", ["folder", "nowhere/grades.csv", "notes.txt/grades.csv"])
+def test_a_place_without_room_for_the_table_is_said_before_grading(tmp_path, out, capsys):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    (tmp_path / "x.ipynb").write_text("{}", encoding="utf-8")
+    assert main([str(tmp_path), "--out", str(tmp_path / out)]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+    assert "expected the name of a file for the table, in a folder that is there" in told.err
+    assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "the following arguments are required: folder"),
+        (["x", "--seconds", "0"], "--seconds: expected a number above 0, got '0'"),
+        (["x", "--seconds", "nan"], "--seconds: expected a number above 0, got 'nan'"),
+        (["x", "--memory", "1.5"], "--memory: expected a whole number of at least 1, got '1.5'"),
+        (["x", "y"], "unrecognized arguments: y"),
+    ],
+)
+def test_a_wrong_command_line_is_refused(given, message, capsys):
+    with pytest.raises(SystemExit):
+        main(given)
+    assert message in capsys.readouterr().err
+
+
 def test_the_table_holds_no_formula(tmp_path):
     write_table(tmp_path / "t.csv", [Grade("=1+1.ipynb", "6.1 A, b", "failed", '@x "y"')])
     text = (tmp_path / "t.csv").read_text(encoding="utf-8")
