@@ -23,7 +23,7 @@ ASK = """async ([texts, place]) => {
   }
   return found;
 }"""
-AT_ONCE = 20  # sentences that another engine is given: its driver waits for half a minute
+AT_ONCE = 5  # sentences that another engine is given: its driver waits for half a minute
 
 
 def ask(page: Page, texts: Sequence[str], place: int = 0) -> list[list[str]]:
