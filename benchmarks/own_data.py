@@ -1,6 +1,6 @@
 """What `python -m train` makes of small data by itself, beside a small search among its options.
 
-    python benchmarks/own_data.py DIR [--only NAME ...]
+    python benchmarks/own_data.py DIR [--only NAME ...] [--seeds 0 1 2]
 
 Two kinds of data. `grammar`: 297 pairs of a small grammar in German and English, and 100 other
 sentences of it for the score. `multi30k N`: the first N pairs of Multi30k, whose raw files DIR
@@ -38,11 +38,17 @@ SEARCH = {
     "1,000 updates": "--steps 1000",
     "2,000 updates": "--steps 2000",
     "4,000 updates": "--steps 4000",
+    "8,000 updates": "--steps 8000",
     "whole words": "--min-count 1",
     "no dropout": "--size tiny --dropout 0",
+    **{f"dropout {rate}": f"--dropout {rate}" for rate in (0.1, 0.2, 0.3, 0.4, 0.5)},
+    "twice as wide": "--d-model 128 --d-ff 256",
+    "tiny": "--size tiny --dropout 0.1",
 }
 GRAMMAR, TESTED = 297, 100
-CORPORA = ("grammar", "multi30k 300", "multi30k 1000")
+PAIRS = (100, 300, 1000, 3000, 10_000, 29_000)
+CORPORA = ("grammar", *(f"multi30k {pairs}" for pairs in PAIRS))
+SEEDS = (0,)  # unless others are asked for
 
 
 def grammar() -> dict[str, list[tuple[str, str]]]:
@@ -75,7 +81,7 @@ def multi30k(folder: Path, pairs: int) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def measure(folder: Path, corpus: str, setting: str) -> dict[str, Any]:
+def measure(folder: Path, corpus: str, setting: str, seed: int) -> dict[str, Any]:
     """Train once, with one thread: what was chosen, BLEU, and the processor's seconds."""
     name, _, number = corpus.partition(" ")
     files = grammar() if name == "grammar" else multi30k(folder, int(number))
@@ -87,7 +93,7 @@ def measure(folder: Path, corpus: str, setting: str) -> dict[str, Any]:
         told = ["--data", place, "--source", "de", "--target", "en", *SEARCH[setting].split()]
         begun = time.process_time()
         with contextlib.redirect_stdout(io.StringIO()):
-            status = train([*told, "--threads", "1", "--out", f"{place}/run"])
+            status = train([*told, "--threads", "1", "--seed", str(seed), "--out", f"{place}/run"])
         seconds = time.process_time() - begun
         if status:
             raise SystemExit(status)
@@ -107,7 +113,7 @@ def measure(folder: Path, corpus: str, setting: str) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    over = {"corpus": CORPORA, "setting": SEARCH}
+    over = {"corpus": CORPORA, "setting": list(SEARCH), "seed": SEEDS}
     given = command_line(__file__, __doc__, over, arguments, data=Path)
     run = partial(measure, given.options.data)
     grid(run, given, lambda runs: {"runs": runs}, keeps_runs=True)

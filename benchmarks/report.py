@@ -472,10 +472,18 @@ def byte_pairs(record: dict[str, Any]) -> str:
 
 @from_record
 def own_data(record: dict[str, Any]) -> str:
-    names = ("corpus", "setting", "bleu", "updates", "best", "seconds")
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for run in record["runs"]:
+        found.setdefault((run["corpus"], run["setting"]), []).append(run)
     rows = [
-        [f"{run[name]:,}" if name in names[3:] else run[name] for name in names]
-        for run in record["runs"]
+        [
+            *names,
+            ", ".join(f"{run['bleu']:.2f}" for run in runs),
+            f"{runs[0]['updates']:,}",
+            ", ".join(f"{run['best']:,}" for run in runs),
+            span([run["seconds"] for run in runs], 0),
+        ]
+        for names, runs in found.items()
     ]
     return table("sentences | what is said | BLEU | updates | best after | s", rows)
 
