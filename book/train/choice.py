@@ -23,7 +23,9 @@ UNKNOWN = 0.01  # fraction of held-out words beyond which words are split
 PIECES = 35  # sub-words for each square root of a pair
 MOST_PIECES = 16_000
 WIDE = 256  # d_model from which on a second thread may help
-DROPOUT = {"tiny": 0.2, "small": 0.3}  # in place of the size's, where sentences are few
+DROPOUT = 0.3  # in place of the size's: each sentence is seen many times
+FEW = 1_000  # pairs, with fewer of which
+MORE_DROPOUT = 0.4  # is better
 
 # What may be chosen, and what follows from it.
 CHOSEN = {"size", "subword", "share", "threads", "lr", *SIZES["tiny"]}
@@ -45,8 +47,9 @@ def choose_model(given: argparse.Namespace, corpus: Corpus) -> Chosen:
         bound = f"fewer than {SMALL_FROM:,}" if size == "tiny" else f"{SMALL_FROM:,} or more"
         reasons.append(f"size {size}: {pairs:,} pairs are {bound}")
         if "dropout" not in told:
-            chosen["dropout"] = DROPOUT[size]
-            reasons.append(f"dropout {DROPOUT[size]}: each sentence is seen many times")
+            chosen["dropout"] = MORE_DROPOUT if pairs < FEW else DROPOUT
+            few = f"fewer than {FEW:,} pairs, and " if pairs < FEW else ""
+            reasons.append(f"dropout {chosen['dropout']}: {few}each is seen many times")
     if not {"subword", "min_count"} & told.keys():
         pieces, reason = _pieces(corpus)
         reasons.append(reason)

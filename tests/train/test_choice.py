@@ -14,7 +14,10 @@ from train.__main__ import main
 from train.checkpoints import peek
 from train.choice import (
     CHOSEN,
+    DROPOUT,
+    FEW,
     KNOWN_UPDATES,
+    MORE_DROPOUT,
     SMALL_FROM,
     UPDATES,
     choose_batches,
@@ -47,9 +50,22 @@ def corpus(pairs, words=9, held="w0 w1"):
 @pytest.mark.parametrize(("pairs", "size"), [(SMALL_FROM - 1, "tiny"), (SMALL_FROM, "small")])
 def test_the_size_follows_the_number_of_pairs(pairs, size):
     chosen, reasons = choose_model(given(), corpus(pairs))
-    assert chosen == {"size": size, "dropout": choice.DROPOUT[size]}
+    assert chosen == {"size": size, "dropout": DROPOUT}
     assert reasons[0].startswith(f"size {size}: {pairs:,} pairs are ")
     assert len(reasons) == 3
+
+
+@pytest.mark.parametrize(
+    ("pairs", "dropout", "why"),
+    [
+        (FEW - 1, MORE_DROPOUT, "fewer than 1,000 pairs, and each is seen many times"),
+        (FEW, DROPOUT, "each is seen many times"),
+    ],
+)
+def test_few_pairs_get_more_dropout(pairs, dropout, why):
+    chosen, reasons = choose_model(given(), corpus(pairs))
+    assert chosen["dropout"] == dropout
+    assert reasons[1] == f"dropout {dropout}: {why}"
 
 
 def test_known_words_stay_whole_and_unknown_ones_are_split():
@@ -184,14 +200,14 @@ def test_a_run_is_made_of_what_was_chosen_and_remembers_why(files, tmp_path, cap
     options = peek(tmp_path / "out" / "last.pt")["options"]
     assert [reason.split(":")[0] for reason in reasons] == [
         "size tiny",
-        f"dropout {choice.DROPOUT['tiny']}",
+        f"dropout {MORE_DROPOUT}",
         "whole words",
         "threads 1",
     ]
     for text in (said, summary):
         assert re.search(rf"^chosen +{re.escape(reasons[0])}$", text, re.M)
         assert all(f" {reason}\n" in text for reason in reasons)
-    assert (options["size"], options["dropout"], options["threads"]) == ("tiny", 0.2, 1)
+    assert (options["size"], options["dropout"], options["threads"]) == ("tiny", MORE_DROPOUT, 1)
     assert (options["subword"], options["steps"], options["epochs"]) == (None, 3, None)
     assert main(["--resume", "--out", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "summary.txt").read_text(encoding="utf-8") == summary
