@@ -9,6 +9,7 @@ from benchmarks import own_data
 from measure.records import read_results
 from train.options import parse
 
+ROOT = Path(__file__).parents[2]
 RUNS = read_results("own_data")["runs"]
 
 
@@ -61,6 +62,12 @@ def test_what_the_rules_choose_today_was_measured(monkeypatch):
     known = {run["fingerprint"]: {"bleu": -1.0}}
     found = own_data.measure(Path(), known, "grammar", "nothing said", 0)
     assert found == {name: run[name] for name in ("fingerprint", "chosen")} | {"bleu": -1.0}
+
+
+def test_the_page_says_what_the_choice_came_to():
+    page = " ".join((ROOT / "book" / "train_your_own.md").read_text(encoding="utf-8").split())
+    few, some, many = (round(BLEU[f"multi30k {n}", "nothing said"]) for n in (300, 1000, 3000))
+    assert f"300 pairs came to BLEU {few}, 1,000 to {some} and 3,000 to {many}." in page
 
 
 def test_the_grammar_gives_other_sentences_for_the_score():
