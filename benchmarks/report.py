@@ -725,7 +725,7 @@ def decoding_speed(record: dict[str, Any]) -> str:
             size,
             *(f"{row['ratio']:.2f}" for row in found["rows"].values()),
             found["rows"][found["1.00"]]["ms"],
-            found["load"],
+            found.get("load", ""),
         ]
         for run in record["runs"]
         for size, found in run["found"].items()
