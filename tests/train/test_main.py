@@ -25,7 +25,7 @@ from train.checkpoints import load_model, peek, save_checkpoint, save_model
 from train.ranks import Ranks, joined
 from train.run import Run
 
-SIZE = "--layers 1 --d-model 16 --heads 2 --d-ff 16 --device cpu --threads 1 --beam 1"
+SIZE = "--layers 1 --d-model 16 --heads 2 --d-ff 16 --device cpu --threads 1 --beam 1 --dropout 0.2"
 TINY = SIZE.split()
 
 

@@ -20,7 +20,15 @@ from train.run import Run
 from train.translate import main, map_as_text, parse, read_lines
 from train.translator import Hypothesis, Translator
 
-SIZE = ["--layers=1", "--d-model=16", "--heads=2", "--d-ff=16", "--device=cpu", "--threads=1"]
+SIZE = [
+    "--layers=1",
+    "--d-model=16",
+    "--heads=2",
+    "--d-ff=16",
+    "--device=cpu",
+    "--threads=1",
+    "--dropout=0.2",
+]
 MORE = 5  # tokens than the source has, instead of 50: a model that has learned little uses them
 
 
