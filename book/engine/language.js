@@ -151,7 +151,7 @@ function build(w) {
       if (labRuns.bound(runs)) forgot = true;
     },
     answer(mine, { type, id, text, step, ...found }) {
-      if (step !== null && found.texts) {
+      if (step !== null && found.texts && mine.samples.at(-1)?.step !== step) { // or it stopped there
         mine.samples.push({ step, texts: found.texts.slice(0, SAMPLE).map(({ said }) => said) });
       }
       if (mine === run && !looking) sent = null;
