@@ -44,7 +44,8 @@ from scripts.hostile import TEXTS, USE, WATCH  # noqa: E402
 TRAINING = 60  # seconds that a run of a laboratory may take
 # The language model stops after half a minute, which is an end too
 ENDED = re.compile(r"\b[Dd]one:|Half a minute is over")
-UNDER_WAY = re.compile(r"(?<![Dd]one): [Ss]tep \d")  # the second of two models that are compared
+# The second of two models that are compared
+UNDER_WAY = re.compile(r"(?<![Dd]one)(?<!Stopped): [Ss]tep \d")
 MEASURED = re.compile(
     r"loss [^,]+, [^%]+\d+%|[Hh]eld-out loss \d+\.\d+|numbers right: \d+%"
     r"|[Ss]tate \d+, done: step \d+ of \d+, loss \d[\d.]*\d"  # accuracy stands in its curves alone

@@ -52,6 +52,19 @@ def begun(page: Page) -> None:
     assert "✗" not in page.locator(".lab-status").inner_text()
 
 
+def clipped(page: Page) -> list[str]:
+    """What of the choice and the list of runs is drawn beyond the edge of its panel."""
+    return page.locator(".lm-stage").evaluate(
+        """(stage) => {
+          const panel = stage.closest(".book-widget, .bw");
+          const edge = panel.getBoundingClientRect().right;
+          return [...panel.querySelectorAll(".lab-pick *, .lab-runs *")]
+            .filter((node) => node.getBoundingClientRect().right > edge)
+            .map((node) => node.textContent);
+        }"""
+    )
+
+
 def own_text(page: Page, text: str) -> None:
     page.get_by_role("textbox", name="Your own text").fill(text)
 
@@ -201,6 +214,7 @@ def test_stop_go_on_and_reset_by_keyboard_alone(stage):
     expect(status).to_contain_text("Stopped: step")
     at = int(re.search(r"step (\d+)", status.inner_text())[1])
     expect(page.locator(".lm-texts")).to_be_visible()
+    assert clipped(page) == []
     page.keyboard.press("Enter")  # the same button now says "Go on"
     page.wait_for_function(
         "(at) => +/tep (\\d+) of/.exec(document.querySelector('.lab-status').textContent)[1] > at",
@@ -728,6 +742,7 @@ def test_on_a_telephone(phone):
     page.get_by_role("button", name="Stop", exact=True).tap()
     expect(page.locator(".lm-side .bw-map")).to_be_visible()
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    assert clipped(page) == []
     for height in page.locator(".lab-run .bw-button, .lm-line").evaluate_all(
         "(all) => all.map((n) => n.getBoundingClientRect().height)"
     ):
