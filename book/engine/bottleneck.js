@@ -3,12 +3,12 @@
 import * as chart from "../widgets/js/chart.js";
 import * as controls from "../widgets/js/controls.js";
 import * as ui from "../widgets/js/ui.js";
+import * as labDraw from "./lab_draw.js";
 import * as labModels from "./lab_models.js";
 import * as labResults from "./lab_results.js";
 import * as labTake from "./lab_take.js";
 import * as labWorker from "./lab_worker.js";
 
-const EVERY = 100; // milliseconds between two drawings, at least
 const MOST = 8; // models that are kept
 const OWN = "736914605281"; // the reader's digits until they type others: as many as the longest list
 const [END, SHOWN] = ["<eos>", "end"]; // what the task calls the end, and what the reader sees
@@ -40,7 +40,8 @@ function build(w) {
   w.state();
 
   let shown = null; // the settings that are shown, without `attention`
-  let [timer, drawn, cost, problem] = [null, 0, 0, ""];
+  let problem = "";
+  const { now: update, later, never } = labDraw.drawing(draw);
   let own = ""; // digits of the reader's own
 
   const settingsNow = () => {
@@ -136,13 +137,6 @@ function build(w) {
     h("div", { class: "bw-scroll", tabindex: 0, role: "group", "aria-label": "Models of this visit" },
       table));
   let [form, cells, held] = ["", [], ""];
-
-  /** Draws a moment later, once for several messages, and seldom where drawing is slow. */
-  function later() {
-    if (timer !== null || document.hidden) return;
-    const pause = Math.max(EVERY, 6 * cost) - (performance.now() - drawn);
-    timer = setTimeout(update, Math.max(0, pause));
-  }
 
   const mean = (losses) => losses.slice(-10).reduce((sum, [, loss]) => sum + loss, 0)
     / Math.min(10, losses.length);
@@ -248,10 +242,7 @@ function build(w) {
       { rows: rows.map(shownEnd), columns: columns.map(shownEnd) });
   }
 
-  function update() {
-    const begun = performance.now();
-    clearTimeout(timer);
-    timer = null;
+  function draw() {
     stop.setAttribute("aria-disabled", visit.all.every(isOver));
     const now = shown ? partners(shown) : [];
     status.textContent = statusLine();
@@ -266,7 +257,6 @@ function build(w) {
       drawAnswers();
     }
     take.update();
-    [drawn, cost] = [performance.now(), performance.now() - begun];
   }
 
   // --- the frame -----------------------------------------------------------------------------------
@@ -291,8 +281,8 @@ function build(w) {
 
   function forget() {
     visit.forget();
-    clearTimeout(timer);
-    [shown, timer, problem, form, held, own] = [null, null, "", "", "", ""];
+    never();
+    [shown, problem, form, held, own] = [null, "", "", "", ""];
   }
   const announce = labWorker.joinPage(w, { seen: later, forget, others() {
     if (visit.all.every(isOver)) return;

@@ -3,6 +3,7 @@ import * as demand from "../widgets/js/demand.js";
 import * as ui from "../widgets/js/ui.js";
 import * as labCompose from "./lab_compose.js";
 import * as labCurves from "./lab_curves.js";
+import * as labDraw from "./lab_draw.js";
 import * as labList from "./lab_list.js";
 import * as labPanel from "./lab_panel.js";
 import * as labPick from "./lab_pick.js";
@@ -13,7 +14,6 @@ import * as labWorker from "./lab_worker.js";
 
 const MOST_ENTRIES = 8; // of this visit, for comparison; those that the browser keeps are more
 const SEVERAL = 5; // seeds that one press trains
-const EVERY = 100; // milliseconds between two drawings, at least
 const SPOKEN = 10_000; // milliseconds between two lines for screen readers while a run goes on
 const COMPARED = 50; // steps whose losses are compared with torch's
 const PATIENCE = 120_000; // milliseconds that torch may take
@@ -87,7 +87,8 @@ function build(w) {
   let [engine, made, problem, pending] = [null, 0, "", null];
   let [question, looking, wrong] = ["", "", ""]; // whose answers are shown; of which step they are
   let forgot = false; // asked for now; what is wrong with a question; whether models had to go
-  let [drawn, cost, timer, spoken] = [0, 0, null, 0];
+  let spoken = 0;
+  const { now: update, later, never } = labDraw.drawing(draw);
 
   const runs = () => entries.flatMap((entry) => entry.runs);
   const begun = () => runs().filter(({ state }) => state !== "waiting");
@@ -450,19 +451,9 @@ function build(w) {
       step: probe.step, model: probe.model }] : [];
   } });
 
-  /** Draws a moment later, once for several messages, and seldom where drawing is slow. */
-  function later() {
-    if (timer !== null || document.hidden) return;
-    const pause = Math.max(EVERY, 6 * cost) - (performance.now() - drawn);
-    timer = setTimeout(update, Math.max(0, pause));
-  }
-
   const off = (node, is) => node.setAttribute("aria-disabled", is);
 
-  function update() {
-    const from = performance.now();
-    clearTimeout(timer);
-    timer = null;
+  function draw() {
     const going = run !== null && !labRuns.isOver(run);
     toggle.textContent = run?.state === "paused" ? "Go on" : "Pause";
     off(toggle, !going);
@@ -477,7 +468,6 @@ function build(w) {
     if (shown) drawShown();
     else composer?.update(null);
     take.update();
-    [drawn, cost] = [performance.now(), performance.now() - from];
   }
 
   /** Run 3, or of several seeds: Run 3, seed 2 (3 of 5). */
@@ -591,9 +581,9 @@ function build(w) {
 
   function forget() {
     engine?.close();
-    clearTimeout(timer);
+    never();
     [entries, run, shown, at, held] = [[], null, null, null, null];
-    [engine, timer, problem, pending] = [null, null, "", null];
+    [engine, problem, pending] = [null, "", null];
     [question, looking, wrong, forgot] = ["", "", "", false];
   }
   const announce = labWorker.joinPage(w, {

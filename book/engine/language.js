@@ -4,6 +4,7 @@ import * as chart from "../widgets/js/chart.js";
 import * as controls from "../widgets/js/controls.js";
 import * as demand from "../widgets/js/demand.js";
 import * as ui from "../widgets/js/ui.js";
+import * as labDraw from "./lab_draw.js";
 import * as labList from "./lab_list.js";
 import * as labMaps from "./lab_maps.js";
 import * as labPick from "./lab_pick.js";
@@ -13,7 +14,6 @@ import * as labTake from "./lab_take.js";
 import * as labWorker from "./lab_worker.js";
 import { probabilities } from "./sampling.js";
 
-const EVERY = 120; // milliseconds between two drawings, at least
 const HALF_MINUTE = 30_000;
 const TASK = "writing";
 const MOST_RUNS = 4; // of a visit, for comparison; and as many that the browser keeps
@@ -108,8 +108,9 @@ function build(w) {
   let [run, engine] = [null, null]; // what trains or has trained, and the worker
   let [shown, at] = [null, null]; // the run that is looked at, and the place of a probe; null: the newest
   let [answer, refused] = [null, ""]; // what that has written, or why it has not
-  let [made, timer, drawn, cost, problem] = [0, null, 0, 0, ""];
+  let [made, problem] = [0, ""];
   let [picked, place] = [0, 0]; // which text, and which of the pieces that were drawn
+  const { now: update, later, never } = labDraw.drawing(draw);
   let again = 0; // how often it wrote
   let [sent, looking, answered] = [null, false, ""]; // the wish on its way, whether to a recorded model
   let forgot = false; // whether models had to go
@@ -488,13 +489,6 @@ function build(w) {
 
   // --- drawing -------------------------------------------------------------------------------------
 
-  /** Draws a moment later, once for several messages, and seldom where drawing is slow. */
-  function later() {
-    if (timer !== null || document.hidden) return;
-    const pause = Math.max(EVERY, 6 * cost) - (performance.now() - drawn);
-    timer = setTimeout(update, Math.max(0, pause));
-  }
-
   function drawCurve() {
     const { probes } = shown;
     if (!probes.length) return;
@@ -545,10 +539,7 @@ function build(w) {
 
   const judged = h("p", { class: "lm-verdict" });
 
-  function update() {
-    const begun = performance.now();
-    clearTimeout(timer);
-    timer = null;
+  function draw() {
     const { text } = w.snapshot();
     paste.hidden = text !== OWN;
     const source = texts.find(([name]) => name === text)?.[2];
@@ -576,7 +567,6 @@ function build(w) {
     }
     if (answer) labResults.inFrames([drawTexts, drawBars, drawMap]);
     takeAway.update();
-    [drawn, cost] = [performance.now(), performance.now() - begun];
   }
 
   // --- a model as a file ---------------------------------------------------------------------------
@@ -662,8 +652,8 @@ function build(w) {
 
   function forget() {
     engine?.close();
-    clearTimeout(timer);
-    [run, engine, waking, timer, problem] = [null, null, null, null, ""];
+    never();
+    [run, engine, waking, problem] = [null, null, null, ""];
     [sent, looking, answered, forgot] = [null, false, "", false];
     have([], null);
   }

@@ -3,13 +3,13 @@
 import * as chart from "../widgets/js/chart.js";
 import * as controls from "../widgets/js/controls.js";
 import * as ui from "../widgets/js/ui.js";
+import * as labDraw from "./lab_draw.js";
 import * as labMaps from "./lab_maps.js";
 import * as labResults from "./lab_results.js";
 import * as labTake from "./lab_take.js";
 import * as labWorker from "./lab_worker.js";
 import { inWords } from "./number_words.js";
 
-const EVERY = 100; // milliseconds between two drawings, at least
 const CALM = 1000; // the same for readers who asked for less motion
 const ENOUGH = 0.9; // of the new numbers, for which the run is called a success
 const MEASURE = "New numbers right";
@@ -53,10 +53,12 @@ function build(w) {
 
   let run = null; // what the worker trains
   let at = null; // the step that is looked back at, or null: the newest
-  let [made, asked, drawn, timer] = [0, w.get("number"), 0, null];
+  let [made, asked] = [0, w.get("number")];
   const still = matchMedia("(prefers-reduced-motion: reduce)");
 
   const busy = () => ["loading", "running"].includes(run?.state);
+  const { now: update, later, never } =
+    labDraw.drawing(draw, () => (still.matches && busy() ? CALM : labDraw.EVERY));
   const framesOf = (number) => (run?.frames ?? []).filter((frame) => frame.number === number);
 
   /** What is shown of the reader's number now. */
@@ -217,13 +219,6 @@ function build(w) {
     w.root.scrollIntoView({ block: "nearest", behavior: still.matches ? "instant" : "smooth" });
   }
 
-  /** Draws a moment later, once for several messages. */
-  function later() {
-    if (timer !== null || document.hidden) return;
-    const pace = still.matches && busy() ? CALM : EVERY;
-    timer = setTimeout(update, Math.max(0, pace - (performance.now() - drawn)));
-  }
-
   function statusLine() {
     const share = percent(run?.frames.at(-1)?.accuracy);
     const slow = run?.path === "plain" ? " This browser has no WebAssembly for it, so it takes longer."
@@ -260,9 +255,7 @@ function build(w) {
       i + 1 < next.length ? ", " : "."]));
   }
 
-  function update() {
-    clearTimeout(timer);
-    timer = null;
+  function draw() {
     const now = frame();
     const right = inWords(Number(now.number));
     const [name] = move();
@@ -295,7 +288,6 @@ function build(w) {
     scrubber.setAttribute("aria-valuetext", now.words ? `${text}: ${now.words.join(" ")}` : text);
     drawAbout();
     take.update();
-    drawn = performance.now();
   }
 
   // --- the frame ---------------------------------------------------------------------------------
@@ -313,8 +305,8 @@ function build(w) {
 
   function forget() {
     run?.engine?.close();
-    clearTimeout(timer);
-    [run, at, timer] = [null, null, null];
+    never();
+    [run, at] = [null, null];
   }
   const announce = labWorker.joinPage(w, { others: pause, seen: later, forget });
   w.onReset(() => {

@@ -7,10 +7,11 @@ const REPORT = 100; // milliseconds between two reports
 const PROBES = 80; // of a whole run, closer together at its start
 const [SHARE, FREE] = [0.2, 1000]; // of training's time for probes, and milliseconds beside it
 const ASKED = 100; // steps between two answers to the reader's own input
-const slices = new MessageChannel(); // a timer would wait 4 ms before each slice
+const slices = new MessageChannel();
 let [id, run, going, text, probes, losses] = [0, null, false, "", null, []];
 let [until, keeps] = [null, false]; // a step before the last one to stop at; whether models are sent
 let looked = { of: "", run: null }; // a second model, which the page loads with earlier parameters
+let turn = 0; // of the slices; each is asked for twice
 let [spent, probing, reported, waiting] = [0, 0, 0, Promise.resolve()]; // milliseconds
 
 const post = (type, content) => postMessage({ type, id, ...content });
@@ -68,7 +69,21 @@ function advance() {
   }
 }
 
-slices.port1.onmessage = () => {
+/**
+ * Asks for the next slice: by a message, since a timer waits 4 ms, and by a timer too, since in WebKit
+ * a message to oneself goes by way of the page, which may be busy drawing.
+ */
+function next() {
+  turn += 1;
+  slices.port2.postMessage(turn);
+  setTimeout(slice, 0, turn);
+}
+
+slices.port1.onmessage = ({ data }) => slice(data);
+
+function slice(asked) {
+  if (asked !== turn) return;
+  turn += 1;
   const begun = performance.now();
   let last = 0; // how long the last step took
   for (let now = begun; going && now + last - begun < SLICE;) {
@@ -76,13 +91,13 @@ slices.port1.onmessage = () => {
     last = performance.now() - now;
     now += last;
   }
-  if (going) slices.port2.postMessage(null);
-};
+  if (going) next();
+}
 
 function go() {
   if (going || run.done) return;
   going = true;
-  slices.port2.postMessage(null);
+  next();
 }
 
 /** WebAssembly where the browser has it and the page's policy lets it; else plain JavaScript. */

@@ -422,6 +422,30 @@ def test_models_beyond_a_bound_are_forgotten_and_the_last_stay(stage):
     ]
 
 
+PACED = """async ({ every, painting }) => {
+  const work = (ms) => { for (const end = performance.now() + ms; performance.now() < end;); };
+  const times = [];
+  const { later } = own.lab_draw.drawing(() => {
+    times.push(performance.now());
+    requestAnimationFrame(() => requestAnimationFrame(() => work(painting)));
+  }, every ? () => every : undefined);
+  for (let i = 0; i < 1000 && times.length < 3; i += 1) {
+    later();
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  return times.slice(1).map((time, i) => time - times[i]);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("every", "painting", "least"), [(None, 0, 100), (None, 80, 480), (300, 0, 300)]
+)
+def test_a_panel_is_drawn_seldom_where_a_drawing_takes_long_to_paint(stage, every, painting, least):
+    pauses = functions(stage).evaluate(PACED, {"every": every, "painting": painting})
+    assert len(pauses) == 2
+    assert min(pauses) >= least - 1
+
+
 def test_a_band_is_from_the_least_to_the_greatest_about_the_median(stage):
     page = functions(stage)
     lines = [[[0, 1], [10, 3]], [[0, 0], [5, 10], [10, 0]], [[0, 5]]]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.replay import Replay
+from engine.text import worker_text
 from tests.browser.laboratory_page import SMALL, LaboratoryPage
 
 pytestmark = pytest.mark.browser
@@ -246,3 +247,28 @@ def test_no_number_of_a_high_rate_is_too_small_to_be_fast(page, plain):
     found = page.run(body, settings=settings, plain=plain)
     assert found["all"] > 100_000
     assert found["count"] == 0
+
+
+SILENT = "self.MessageChannel = class { port1 = {}; port2 = { postMessage() {} }; };"
+TOLD = """return await new Promise((resolve, reject) => {
+  const worker = new Worker(URL.createObjectURL(new Blob([text])));
+  const losses = [];
+  worker.onmessage = ({ data: { type, losses: more = [], step, message } }) => {
+    losses.push(...more);
+    if (type === "failed") reject(new Error(message));
+    if (type === "halted") resolve({ losses, step });
+  };
+  worker.onerror = ({ message }) => reject(new Error(message));
+  const wasm = bytes(WASM);
+  worker.postMessage({ type: "start", id: 1, task, settings, seed: 0, wasm, until: 30 });
+});"""
+
+
+@pytest.mark.parametrize("before", ["", SILENT])
+def test_each_step_is_taken_once_even_if_messages_to_oneself_wait(page, before):
+    """In WebKit they go by way of the page: while it drew, nothing was trained."""
+    given = {"task": "order", "settings": SMALL["order"]}
+    found = page.run(TOLD, text=before + worker_text(), **given)
+    assert found["step"] == 30
+    assert [step for step, _ in found["losses"]] == list(range(1, 31))
+    assert [loss for _, loss in found["losses"]] == losses(page, "order", steps=30)

@@ -14,7 +14,7 @@ TRIES = 3
 
 
 def started_again(start, tries=TRIES):
-    """`start`, called up to `tries` times while it raises a RuntimeError; the last one is raised."""
+    """`start`, called up to `tries` times until it raises no RuntimeError."""
 
     @functools.wraps(start)
     def start_until_it_lives(*args, **kwargs):

@@ -1,6 +1,7 @@
 // The laboratory "Take a part out": the whole model, and beside it one without some of its parts.
-import * as labMaps from "../../engine/lab_maps.js";
 import * as labCurves from "../../engine/lab_curves.js";
+import * as labDraw from "../../engine/lab_draw.js";
+import * as labMaps from "../../engine/lab_maps.js";
 import * as labModels from "../../engine/lab_models.js";
 import * as labResults from "../../engine/lab_results.js";
 import * as labTake from "../../engine/lab_take.js";
@@ -9,7 +10,6 @@ import * as chart from "../../widgets/js/chart.js";
 import * as controls from "../../widgets/js/controls.js";
 import * as ui from "../../widgets/js/ui.js";
 
-const EVERY = 100; // milliseconds between two drawings, at least
 const MOST = 10; // models that are kept
 const MEASURE = "Numbers right";
 const NEXT = "next words right after the right ones"; // as the task names it
@@ -93,7 +93,8 @@ function build(w) {
   const models = visit.all; // of this visit, in the order in which they began
   let rows = []; // a line for each
   let shown = null; // the one beside the whole model, or the whole model itself
-  let [timer, drawn, cost, asked, problem] = [null, 0, 0, FIRST, ""];
+  let [asked, problem] = [FIRST, ""];
+  const { now: update, later, never } = labDraw.drawing(draw);
 
   const outOf = (settings) => parts.filter(({ name }) => !settings[name]);
   const titleOf = ({ file, ...settings }) => {
@@ -196,13 +197,6 @@ function build(w) {
       + "each of them after the right words before it, as in training." }), kept);
   let [busy, again] = [false, false]; // while the maps are drawn, bit by bit; whether once more
 
-  /** Draws a moment later, once for several messages, and seldom where drawing is slow. */
-  function later() {
-    if (timer !== null || document.hidden) return;
-    const pause = Math.max(EVERY, 6 * cost) - (performance.now() - drawn);
-    timer = setTimeout(update, Math.max(0, pause));
-  }
-
   const mean = (losses) => losses.slice(-10).reduce((sum, [, loss]) => sum + loss, 0)
     / Math.min(10, losses.length);
 
@@ -275,10 +269,7 @@ function build(w) {
     }]);
   }
 
-  function update() {
-    const begun = performance.now();
-    clearTimeout(timer);
-    timer = null;
+  function draw() {
     const settings = w.snapshot();
     back.setAttribute("aria-disabled", outOf(settings).length === 0);
     stop.setAttribute("aria-disabled", models.every(isOver));
@@ -296,7 +287,6 @@ function build(w) {
       drawModels();
     }
     take.update();
-    [drawn, cost] = [performance.now(), performance.now() - begun];
   }
 
   // --- the frame ---------------------------------------------------------------------------------
@@ -322,8 +312,8 @@ function build(w) {
 
   function forget() {
     visit.forget();
-    clearTimeout(timer);
-    [shown, timer, problem] = [null, null, ""];
+    never();
+    [shown, problem] = [null, ""];
   }
   const announce = labWorker.joinPage(w, { seen: later, forget, others() {
     if (models.every(isOver)) return;
