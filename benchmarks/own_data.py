@@ -44,6 +44,9 @@ SEARCH = {
     "no dropout": "--size tiny --dropout 0",
     **{f"dropout {rate}": f"--dropout {rate}" for rate in (0.2, 0.3, 0.4, 0.5)},
     "dropout 0.2, 2,000 updates": "--dropout 0.2 --steps 2000",
+    "8,000 updates": "--steps 8000",
+    "twice as wide": "--d-model 128 --d-ff 256",
+    "tiny": "--size tiny --dropout 0.3",
 }
 GRAMMAR, TESTED = 297, 100
 PAIRS = (100, 300, 1000, 3000, 10_000, 29_000)

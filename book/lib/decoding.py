@@ -465,13 +465,17 @@ def _continue(
 
     Returns: their log-probabilities, the hypotheses that they continue, and their new words.
     """
-    batch, beam = total.shape
-    vocab = logits.shape[-1]
-    step = total.new_full((batch, beam, vocab), -torch.inf)
-    log_p = logits.log_softmax(dim=-1)
-    step[total.isfinite()] = log_p if may_end else _without_end(log_p)
-    total, place = (total.unsqueeze(-1) + step).flatten(1).topk(beam)
-    return total, place // vocab, place % vocab
+    # Of one hypothesis at most `beam` words can be among the `beam` best of its sentence: the table
+    # gets these alone, since one of all words would be read and written several times at each step.
+    normaliser = logits.logsumexp(dim=-1, keepdim=True)
+    chosen = logits if may_end else _without_end(logits)
+    chosen, chosen_word = chosen.topk(min(total.shape[1], logits.shape[-1]), dim=-1)
+    is_open = total.isfinite()
+    step = total.new_full((*total.shape, chosen.shape[-1]), -torch.inf)
+    word = torch.zeros_like(step, dtype=torch.long)
+    step[is_open], word[is_open] = chosen - normaliser, chosen_word
+    total, place = (total.unsqueeze(-1) + step).flatten(1).topk(total.shape[1])
+    return total, place // step.shape[-1], word.flatten(1).gather(1, place)
 
 
 def _follow(state: Any, rows: Int[Tensor, " rows"], n_rows: int) -> Any:

@@ -83,10 +83,8 @@ def test_every_batch_is_written(beam, called):
 
 
 def test_the_record_has_every_size_of_its_works():
-    works = {run["work"] for run in RECORD["runs"]}
-    assert works >= {"greedy", "beam"}
     assert {
-        (work, size) for work in works for size, *_ in decoding_speed.WORK[work]
+        (work, size) for work, sizes in decoding_speed.WORK.items() for size, *_ in sizes
     } == FOUND.keys()
     for rows in FOUND.values():
         assert rows.keys() == OURS | {ONE}
@@ -96,6 +94,7 @@ def test_the_record_has_every_size_of_its_works():
 def test_what_was_recorded_keeps_the_bars():
     """The bar of greedy decoding, 0.40, is missed; the README says more."""
     assert FOUND["beam", "base"]["lib, 8 bits"]["ratio"] <= 0.65
+    assert FOUND["file", "medium"]["lib"]["ratio"] <= 1.11
     for size in ("medium", "base"):
         assert FOUND["greedy", size]["lib, 8 bits"]["ratio"] < FOUND["greedy", size]["lib"]["ratio"]
 
