@@ -44,7 +44,7 @@ SEARCH = {
     "no dropout": "--size tiny --dropout 0",
     **{f"dropout {rate}": f"--dropout {rate}" for rate in (0.2, 0.3, 0.4, 0.5)},
     "dropout 0.2, 2,000 updates": "--dropout 0.2 --steps 2000",
-    "8,000 updates": "--steps 8000",
+    "4,000 updates": "--steps 4000",
     "twice as wide": "--d-model 128 --d-ff 256",
     "tiny": "--size tiny --dropout 0.3",
 }

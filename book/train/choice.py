@@ -15,7 +15,7 @@ from train.corpus import Corpus
 from train.options import SIZES
 
 SMALL_FROM = 10_000  # pairs
-UPDATES = {"tiny": 4000, "small": 2000}  # at least, unless the epochs are said
+UPDATES = {"tiny": 8000, "small": 2000}  # at least, unless the epochs are said
 KNOWN_UPDATES = 1000  # the same, where all words are known: such sentences are simple
 LEAST_TOKENS = 512  # in a batch
 BATCHES = 10  # an epoch has at least so many, unless they get smaller than that
@@ -26,6 +26,7 @@ WIDE = 256  # d_model from which on a second thread may help
 DROPOUT = 0.3  # in place of the size's: each sentence is seen many times
 FEW = 1_000  # pairs, with fewer of which
 MORE_DROPOUT = 0.4  # is better
+FEW_UPDATES = 4000  # and so many are enough
 
 # What may be chosen, and what follows from it.
 CHOSEN = {"size", "subword", "share", "threads", "lr", *SIZES["tiny"]}
@@ -113,6 +114,8 @@ def choose_epochs(given: argparse.Namespace, size: str, per_epoch: int, corpus: 
     if {"epochs", "steps"} & told.keys():
         return {}, []
     accumulate, updates = told.get("accumulate", 1), UPDATES.get(size, KNOWN_UPDATES)
+    if size == "tiny" and len(corpus.train) < FEW:
+        updates = FEW_UPDATES
     if unknown_fraction(corpus.train, corpus.valid) <= UNKNOWN:
         updates = KNOWN_UPDATES
     needed = math.ceil(updates * accumulate / per_epoch)

@@ -27,13 +27,14 @@ def test_simple_sentences_are_learned_with_nothing_said():
 
 @pytest.mark.parametrize("corpus", sorted({run["corpus"] for run in RUNS}))
 def test_the_choice_loses_little_to_what_was_searched(corpus):
-    """On the mean over the seeds that both have."""
+    """A tenth of BLEU or one, which may be chance there, on the mean over the seeds of both."""
     ours = {run["seed"]: run["bleu"] for run in RUNS if of(run) == (corpus, "nothing said")}
     for setting in own_data.SEARCH:
         theirs = {run["seed"]: run["bleu"] for run in RUNS if of(run) == (corpus, setting)}
         both = ours.keys() & theirs.keys()
         assert bool(both) == bool(theirs)
-        assert sum(ours[n] for n in both) >= 0.9 * sum(theirs[n] for n in both)
+        ours_sum, theirs_sum = (sum(bleu[n] for n in both) for bleu in (ours, theirs))
+        assert ours_sum >= min(0.9 * theirs_sum, theirs_sum - len(both))
 
 
 def test_the_record_says_what_was_chosen():

@@ -16,6 +16,7 @@ from train.choice import (
     CHOSEN,
     DROPOUT,
     FEW,
+    FEW_UPDATES,
     KNOWN_UPDATES,
     MORE_DROPOUT,
     SMALL_FROM,
@@ -115,16 +116,18 @@ def test_batches_are_small_where_tokens_are_few():
 
 
 @pytest.mark.parametrize(
-    ("size", "held", "updates"),
+    ("size", "pairs", "held", "updates"),
     [
-        ("tiny", "w0", KNOWN_UPDATES),
-        ("tiny", "w0 w999", UPDATES["tiny"]),
-        ("small", "w0 w999", UPDATES["small"]),
-        ("base", "w0 w999", KNOWN_UPDATES),
+        ("tiny", 99, "w0", KNOWN_UPDATES),
+        ("tiny", FEW - 1, "w0 w999", FEW_UPDATES),
+        ("tiny", FEW, "w0 w999", UPDATES["tiny"]),
+        ("tiny", FEW, "w0", KNOWN_UPDATES),
+        ("small", 99, "w0 w999", UPDATES["small"]),
+        ("base", 99, "w0 w999", KNOWN_UPDATES),
     ],
 )
-def test_few_batches_are_read_more_often(size, held, updates):
-    usual, some = SIZES[size]["epochs"], corpus(99, held=held)
+def test_few_batches_are_read_more_often(size, pairs, held, updates):
+    usual, some = SIZES[size]["epochs"], corpus(pairs, held=held)
     assert choose_epochs(given(), size, 4, some) == (
         {"epochs": math.ceil(updates / 4)},
         [f"epochs {math.ceil(updates / 4):,}: {usual} would be only {4 * usual} updates"],
