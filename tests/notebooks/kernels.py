@@ -7,7 +7,6 @@ of them in that time (chapter 17's processes open dozens) ends it with "Address 
 import functools
 import warnings
 
-import pytest
 from nbval import kernel
 
 TRIES = 3
@@ -28,7 +27,6 @@ def started_again(start, tries=TRIES):
     return start_until_it_lives
 
 
-@pytest.hookimpl
 def pytest_configure():
     if not hasattr(kernel.start_new_kernel, "__wrapped__"):
         kernel.start_new_kernel = started_again(kernel.start_new_kernel)
