@@ -132,5 +132,5 @@ def choose_threads(given: argparse.Namespace, d_model: int, device: str) -> Chos
     """
     if "threads" in vars(given) or device != "cpu" or d_model >= WIDE:
         return {}, []
-    reason = f"at d_model {d_model} a second saves little, and costs much on a busy machine"
+    reason = f"at d_model {d_model} two save little, and cost much on a busy machine"
     return {"threads": 1}, [f"threads 1: {reason}"]
