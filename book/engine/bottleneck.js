@@ -120,6 +120,7 @@ function build(w) {
     if (visit.all.every(isOver)) return;
     visit.stop();
     ended();
+    update();
   });
   const status = h("p", { class: "lab-status" });
   const bar = h("div", { class: "lab-progress", "aria-hidden": "true" });

@@ -2,10 +2,12 @@
 
 export const EVERY = 100; // milliseconds between two drawings, at least
 const REST = 6; // times what a drawing takes passes before the next one, so that training goes on
+const MOST = 3000; // milliseconds: two frames are far apart also where a reader was in another tab
 
 /**
- * now() draws; later() does so in a moment, once for several messages, and seldom where drawing is
- * slow; never() takes that back. every() is how many milliseconds pass, at least.
+ * now() draws, as where a button changes its name: who presses it again means the new one. later()
+ * does so in a moment, once for several messages, and seldom where drawing is slow; never() takes that
+ * back. every() is how many milliseconds pass, at least.
  *
  * Layout and painting count as well: they can take ten times as long as the script did.
  */
@@ -33,7 +35,7 @@ export function drawing(draw, every = () => EVERY) {
     });
   }
 
-  const rest = () => Math.max(every(), REST * cost) - (performance.now() - drawn);
+  const rest = () => Math.max(every(), Math.min(MOST, REST * cost)) - (performance.now() - drawn);
 
   function later() {
     if (timer !== null || document.hidden) return;

@@ -277,7 +277,11 @@ function build(w) {
   // --- what is shown -----------------------------------------------------------------------------
 
   const start = button("Train", () => begin([w.get("seed")]), { primary: true });
-  const toggle = button("Pause", () => (run?.state === "paused" ? go() : pause()));
+  const toggle = button("Pause", () => {
+    if (run?.state === "paused") go();
+    else pause();
+    update();
+  });
   const single = button("One step", () => {
     if (run?.state === "paused") send("step");
     else if (!busy()) begin([w.get("seed")], { paused: true });
@@ -289,6 +293,7 @@ function build(w) {
     run.entry.runs = run.entry.runs.filter(({ state }) => state !== "waiting");
     rebuild();
     tell(`Run ${run.number} is stopped. ${summary(run)}`);
+    update();
   });
   const several = button(`Train ${SEVERAL} seeds`, () => {
     const first = Math.min(w.get("seed"), w.domain("seed").most - SEVERAL + 1);

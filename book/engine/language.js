@@ -242,7 +242,7 @@ function build(w) {
     tell("pause");
     [run.state, problem] = ["stopped", reason];
     w.say(reason);
-    later();
+    update();
   }
 
   function stopOrGo() {
@@ -252,7 +252,7 @@ function build(w) {
       run.allowed = run.ms + HALF_MINUTE;
       [run.state, problem] = ["running", ""];
       tell("go");
-      later();
+      update();
     }
   }
 

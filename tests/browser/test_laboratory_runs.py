@@ -446,6 +446,30 @@ def test_a_panel_is_drawn_seldom_where_a_drawing_takes_long_to_paint(stage, ever
     assert min(pauses) >= least - 1
 
 
+AWAY = """async () => {
+  const now = performance.now.bind(performance);
+  const frame = requestAnimationFrame;
+  let [frames, away] = [0, 0];
+  performance.now = () => now() + away;
+  window.requestAnimationFrame = (call) => frame(() => {
+    frames += 1;
+    if (frames === 2) away = 60_000;
+    call();
+  });
+  const times = [];
+  const { later } = own.lab_draw.drawing(() => times.push(now()));
+  for (let i = 0; i < 1000 && times.length < 2; i += 1) {
+    later();
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  return times[1] - times[0];
+}"""
+
+
+def test_a_minute_in_another_tab_is_not_taken_for_a_drawing(stage):
+    assert functions(stage).evaluate(AWAY) < 5000
+
+
 def test_a_band_is_from_the_least_to_the_greatest_about_the_median(stage):
     page = functions(stage)
     lines = [[[0, 1], [10, 3]], [[0, 0], [5, 10], [10, 0]], [[0, 5]]]

@@ -177,6 +177,7 @@ function build(w) {
     if (models.every(isOver)) return;
     visit.stop();
     ended();
+    update();
   });
   const back = ui.button("Put all back", () => w.set(wholeFor(w.snapshot())));
   const status = h("p", { class: "lab-status" });
