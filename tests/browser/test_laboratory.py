@@ -9,12 +9,17 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from engine.laboratory import TASKS, Laboratory
+from engine.language import Language
 from tests.browser.fixtures import Stage
 
 pytestmark = pytest.mark.browser
 PATIENCE = 90_000
 ENDED = "() => / done:|stopped:|✗/.test(document.querySelector('.lab-status').textContent)"
 STEP = re.compile(r"Step (\d+) of (\d+)")
+
+
+def slow_one() -> Laboratory:
+    return Laboratory("neighbours", n_heads=8, d_model=64, d_k=32)
 
 
 def press(page: Page, name: str) -> None:
@@ -153,7 +158,7 @@ def test_maps_follow_the_readers_own_input(stage):
 
 @pytest.mark.slow
 def test_an_answer_between_two_looks_has_maps_of_its_own_step(stage):
-    page = stage.show(Laboratory("neighbours", n_heads=8, d_model=64, d_k=32))
+    page = stage.show(slow_one())
     line = page.get_by_label("Your own ring of twelve digits")
     for step in range(1, 6):
         press(page, "One step")
@@ -170,7 +175,7 @@ def test_an_answer_between_two_looks_has_maps_of_its_own_step(stage):
 
 @pytest.mark.slow
 def test_pause_one_step_go_on_and_stop(stage):
-    page = stage.show(Laboratory("neighbours", n_heads=8, d_model=64, d_k=32))
+    page = stage.show(slow_one())
     buttons = {name: page.get_by_role("button", name=name, exact=True) for name in
                ("Pause", "Go on", "One step", "Stop")}  # fmt: skip
     expect(buttons["Pause"]).to_have_attribute("aria-disabled", "true")
@@ -199,7 +204,7 @@ def test_pause_one_step_go_on_and_stop(stage):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["Pause", "Stop"])
 def test_a_halted_run_shows_the_step_at_which_it_stands(stage, name):
-    page = stage.show(Laboratory("neighbours", n_heads=8, d_model=64, d_k=32))
+    page = stage.show(slow_one())
     press(page, "Train")
     wait(page, "() => /Step [1-9]/.test(document.querySelector('.lab-status').textContent)")
     press(page, name)
@@ -254,7 +259,7 @@ def test_at_most_eight_runs_are_kept(stage):
 
 @pytest.mark.slow
 def test_one_laboratory_of_a_page_trains_at_a_time(stage):
-    slow = Laboratory("neighbours", n_heads=8, d_model=64, d_k=32)
+    slow = slow_one()
     html = slow._repr_mimebundle_()[0]["text/html"]
     page = stage.show(slow, html=html + html)
     first, second = page.locator(".bw").all()
@@ -269,6 +274,24 @@ def test_one_laboratory_of_a_page_trains_at_a_time(stage):
     first.get_by_role("button", name="Go on", exact=True).dispatch_event("click")
     expect(second.locator(".lab-status")).to_contain_text("paused")
     expect(first.locator(".lab-status")).not_to_contain_text("Another")
+
+
+# Presses a button; returns its name, and what it is called at once afterwards.
+TURNED = """(name) => {
+  const one = [...document.querySelectorAll("button")].find((it) => it.textContent === name);
+  one.click();
+  return one.textContent;
+}"""
+
+
+@pytest.mark.parametrize(("slow", "name"), [(slow_one, "Pause"), (Language, "Stop")])
+def test_a_button_has_its_new_name_before_a_second_press(stage, slow, name):
+    """The panel is drawn seldom; who presses "Go on" again while it stands there means that."""
+    page = stage.show(slow())
+    press(page, "Train")
+    wait(page, "() => /tep [1-9]/.test(document.querySelector('.lab-status').textContent)")
+    assert page.evaluate(TURNED, name) == "Go on"
+    assert page.evaluate(TURNED, "Go on") == name
 
 
 def test_a_rate_that_is_too_high_is_caught_and_explained(stage):
@@ -410,7 +433,7 @@ def test_an_engine_that_does_not_load_is_said_and_asked_for_again(stage):
 
 
 def test_by_keyboard_alone(stage):
-    page = stage.show(Laboratory("neighbours", n_heads=8, d_model=64, d_k=32))
+    page = stage.show(slow_one())
     reached = []
     for _ in range(25):
         page.keyboard.press("Tab")
