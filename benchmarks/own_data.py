@@ -47,6 +47,7 @@ SEARCH = {
     "4,000 updates": "--steps 4000",
     "twice as wide": "--d-model 128 --d-ff 256",
     "tiny": "--size tiny --dropout 0.3",
+    "tiny, twice as wide": "--size tiny --d-model 128 --d-ff 256 --dropout 0.3",
 }
 GRAMMAR, TESTED = 297, 100
 PAIRS = (100, 300, 1000, 3000, 10_000, 29_000)

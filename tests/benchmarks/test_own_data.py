@@ -69,6 +69,13 @@ def test_the_page_says_what_the_choice_came_to():
     page = " ".join((ROOT / "book" / "train_your_own.md").read_text(encoding="utf-8").split())
     few, some, many = (round(BLEU[f"multi30k {n}", "nothing said"]) for n in (300, 1000, 3000))
     assert f"300 pairs came to BLEU {few}, 1,000 to {some} and 3,000 to {many}." in page
+    small, tiny = (
+        next(run for run in RUNS if of(run) == ("multi30k 10000", setting))
+        for setting in ("nothing said", "tiny")
+    )
+    assert small["seconds"] > 3600
+    assert f"it came to BLEU {small['bleu']:.0f}, but in over an hour" in page
+    assert f"which came to {tiny['bleu']:.0f} in {tiny['seconds'] / 60:.0f} minutes" in page
 
 
 def test_the_grammar_gives_other_sentences_for_the_score():
