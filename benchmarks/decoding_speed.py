@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from lib.decoding import store_by_columns
 from measure.experiments import command_line, grid
-from train.bits import in_8_bits
+from train.bits import EightBitTransformer
 
 WORK = {  # what is done: a size, tokens of a sentence, beam
     "greedy": [("published", 64, 1), ("medium", 64, 1), ("base", 64, 1)],
@@ -47,7 +47,7 @@ def contenders(size: Size) -> dict[str, nn.Module]:
     makes = {ONE: peers.HuggingFace, "lib": peers.Ours}
     found = {name: model.eval() for name, model in peers.installed(makes, size).items()}
     packed = deepcopy(found["lib"])
-    packed.model = in_8_bits(packed.model)
+    packed.model = EightBitTransformer(packed.model)
     by_columns = store_by_columns(deepcopy(found["lib"]))
     return found | {"lib, by columns": by_columns, "lib, 8 bits": packed}
 

@@ -32,7 +32,7 @@ from lib.training import cosine, low_precision, train
 from lib.transformer import Config, Transformer
 from measure.experiments import command_line, grid
 from tasks.translation import translation_pairs
-from train.bits import in_8_bits
+from train.bits import EightBitTransformer
 from train.checkpoints import load_published
 
 MODELS = ("published", "medium", "base")
@@ -51,7 +51,7 @@ def run(model: str, **training: Any) -> dict[str, Any]:
         plain, *vocabs = load_published()
     else:
         plain, vocabs, found["trained"] = trained(model, **training)
-    models = {"float32": plain, "8 bits": in_8_bits(plain)}
+    models = {"float32": plain, "8 bits": EightBitTransformer(plain)}
     found["parameters"] = sum(p.numel() for p in plain.parameters())
     for way, (beam, sentences) in WAYS.items():
         pairs = test[:sentences]

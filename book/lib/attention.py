@@ -385,26 +385,49 @@ class MultiHeadAttention(nn.Module):
         """
         x_key = x_query if x_key is None else x_key
         x_value = x_key if x_value is None else x_value
-        # In self-attention the positions of this call come after those that the cache holds.
-        offset = cache.length if cache is not None and cache.grows else 0
-        query = self._rotated(self._split_heads(self.w_q, x_query), offset)
-        readers = None if cache is None else cache.readers
+        query = self._split_heads(self.w_q, x_query)
         if cache is not None and cache.length and not cache.grows:
             # In cross-attention the source does not change: it was projected at the first step.
-            key, value = cache.stored()
+            attended = self.attend(query, mask=mask, cache=cache)
         else:
-            key = self._rotated(self._split_heads(self.w_k, x_key), offset)
+            key = self._split_heads(self.w_k, x_key)
             value = self._split_heads(self.w_v, x_value)
+            attended = self.attend(query, key, value, mask, cache=cache)
+        # (batch, heads, query, d_v) -> (batch, query, heads, d_v) -> (batch, query, heads * d_v)
+        return self.w_o(attended.transpose(1, 2).flatten(2))  # (batch, query, d_out)
+
+    def attend(
+        self,
+        query: Float[Tensor, "batch heads query d_k"],
+        key: Float[Tensor, "sequences kv_heads key d_k"] | None = None,
+        value: Float[Tensor, "sequences kv_heads key d_v"] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        cache: KeyValueCache | None = None,
+    ) -> Float[Tensor, "batch heads query d_v"]:
+        """What `forward` does between the projections: each head attends by itself.
+
+        Args: as in `forward`. Without key and value, those that the cache holds.
+        Errors: as in `forward`, and ValueError for neither keys and values nor a cache.
+        Source: Attention Is All You Need, section 3.2.2.
+        """
+        # In self-attention the positions of this call come after those that the cache holds.
+        offset = cache.length if cache is not None and cache.grows else 0
+        query = self._rotated(query, offset)
+        if key is not None and value is not None:
+            key = self._rotated(key, offset)
             if cache is not None:
                 key, value = cache.append(key, value)  # from here on, with all earlier ones
+        elif cache is not None:
+            key, value = cache.stored()
+        else:
+            raise ValueError("expected keys and values, got none and no cache; give one of the two")
+        readers = None if cache is None else cache.readers
         dropout = self.dropout if self.training else 0.0
         bias = self._bias(query, key)
         if readers is None:
-            attended = _attend_in_groups(query, key, value, mask, bias, dropout)
-        else:
-            attended = _attend_to_shared(query, key, value, mask, bias, dropout, readers)
-        # (batch, heads, query, d_v) -> (batch, query, heads, d_v) -> (batch, query, heads * d_v)
-        return self.w_o(attended.transpose(1, 2).flatten(2))  # (batch, query, d_out)
+            return _attend_in_groups(query, key, value, mask, bias, dropout)
+        return _attend_to_shared(query, key, value, mask, bias, dropout, readers)
 
     def attention_weights(
         self,

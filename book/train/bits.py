@@ -1,25 +1,27 @@
 """8-bit parameters: a step of decoding reads a quarter of the bytes.
 
 For one sentence each parameter is read once in a step and used once, so a step takes the time in
-which the parameters come from memory. `in_8_bits` stores each matrix in whole numbers from -127 to
-127, with a scale for each row, and leaves the rest of the model as it is.
+which the parameters come from memory. `EightBitTransformer` stores each matrix in whole numbers
+from -127 to 127, with a scale for each row, and leaves the rest of the model as it is.
 """
 
 import platform
+from collections.abc import Callable
 from copy import deepcopy
-from typing import cast
+from typing import Any, cast
 
 import torch
-from jaxtyping import Float, Int8
+from jaxtyping import Float, Int, Int8
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lib.layers import TiedProjection
-from lib.transformer import Transformer
+from lib.attention import KeyValueCache, MultiHeadAttention
+from lib.layers import FeedForward, Residual, TiedProjection
+from lib.transformer import Decoder, Transformer, TransformerState
 
 LARGEST = 127  # of the whole numbers
 TOGETHER = 32  # entries of x that the kernel reads at a time; it looks for no end between them
-FEW = 64  # rows up to which torch's kernel is faster than unpacking the matrix
+FEW = 32  # rows up to which torch's kernel is faster than unpacking the matrix
 
 
 class EightBitLinear(nn.Module):
@@ -37,6 +39,9 @@ class EightBitLinear(nn.Module):
     Source: ours; whole numbers with a scale for each row as in Jacob et al. 2018, symmetric.
     """
 
+    whole: Tensor
+    scale: Tensor
+
     def __init__(self, weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"] | None = None):
         super().__init__()
         if not weight.isfinite().all():
@@ -49,16 +54,25 @@ class EightBitLinear(nn.Module):
         self.bias = None if bias is None else nn.Parameter(bias.detach().clone())
 
     def forward(self, x: Float[Tensor, "*batch in"]) -> Float[Tensor, "*batch out"]:
-        whole, scale = cast(Tensor, self.whole), cast(Tensor, self.scale)
-        rows = x.reshape(-1, self.in_features).bfloat16()
-        if self.missing:
-            rows = F.pad(rows, (0, self.missing))
-        if len(rows) <= FEW and x.device.type == "cpu":
-            product = torch._weight_int8pack_mm(rows, whole, scale)
+        rows = x.reshape(-1, self.in_features)
+        if len(rows) <= FEW and x.is_cpu:
+            product = self.few(rows)
         else:
-            product = F.linear(rows.float(), whole.float() * scale.float()[:, None]).bfloat16()
-        y = product.to(x.dtype) if self.bias is None else product + self.bias
-        return y.view(*x.shape[:-1], -1)
+            whole = self.whole[:, : self.in_features].float()
+            sums = F.linear(rows.bfloat16().float(), whole)
+            product = self._with_bias((sums * self.scale).bfloat16(), x.dtype)
+        return product.view(*x.shape[:-1], -1)
+
+    def few(self, rows: Float[Tensor, "few in"]) -> Float[Tensor, "few out"]:
+        """The same, for a few rows on a processor."""
+        x = rows.bfloat16()
+        if self.missing:
+            x = F.pad(x, (0, self.missing))
+        product = torch._weight_int8pack_mm(x, self.whole, self.scale)
+        return self._with_bias(product, rows.dtype)
+
+    def _with_bias(self, product: Tensor, dtype: torch.dtype) -> Tensor:
+        return product.to(dtype) if self.bias is None else product + self.bias
 
 
 def in_eight_bits(
@@ -98,16 +112,104 @@ def expect_8_bits(device: torch.device) -> None:
         )
 
 
-def in_8_bits(model: Transformer) -> Transformer:
-    """A copy of the model with its matrices in 8 bits, for decoding on a processor.
+class EightBitTransformer(Transformer):
+    """A copy of a Transformer with its matrices in 8 bits, for decoding on a processor.
+
+    With a quarter of the bytes, half of a step is what Python does between the calls. So `step`
+    computes the same layers in fewer calls: queries, keys and values are one matrix, and the
+    modules around each matrix, which training needs, are left out.
 
     Embeddings keep their numbers, since a step reads one row of them; a tied projection, which
     reads them all, gets 8 bits of its own.
+    Errors: ValueError for a weight with NaN or infinity.
     """
-    packed = deepcopy(model).eval()
-    for name, layer in list(packed.named_modules()):
-        if isinstance(layer, nn.Linear | TiedProjection):
-            path, _, last = name.rpartition(".")
-            bias = layer.bias if isinstance(layer, nn.Linear) else None
-            setattr(packed.get_submodule(path), last, EightBitLinear(layer.weight, bias))
-    return packed
+
+    def __init__(self, model: Transformer):
+        nn.Module.__init__(self)
+        self.config = model.config
+        for name, part in deepcopy(model).named_children():
+            self.add_module(name, part)
+        for name, layer in list(self.named_modules()):
+            if isinstance(layer, nn.Linear | TiedProjection):
+                path, _, last = name.rpartition(".")
+                bias = layer.bias if isinstance(layer, nn.Linear) else None
+                setattr(self.get_submodule(path), last, EightBitLinear(layer.weight, bias))
+        self.joined = nn.ModuleList()
+        if _has_known_layers(self.decoder):
+            own = [layer.self_attention.sublayer for layer in _layers(self.decoder)]
+            self.joined.extend(_joined(layer.w_q, layer.w_k, layer.w_v) for layer in own)
+        self.eval()
+
+    @torch.no_grad()
+    def step(
+        self, token: Int[Tensor, " batch"], state: TransformerState
+    ) -> tuple[Float[Tensor, "batch vocab"], None, TransformerState]:
+        caches = state.caches
+        started = caches[0].memory.length  # from the first step on the memory is projected
+        if not (self.joined and started and len(token) <= FEW):
+            return super().step(token, state)
+        x = self.target_embedding(token.view(-1, 1))
+        x = self.decoder.positions.add(x, caches[0].own.length)[:, 0]  # (batch, d_model)
+        mask = None if state.memory_mask.all() else state.memory_mask
+        for layer, joined, cache in zip(_layers(self.decoder), self.joined, caches, strict=True):
+            x = _beside(layer.self_attention, x, _self_attended, joined, cache.own)
+            x = _beside(layer.cross_attention, x, _cross_attended, mask, cache.memory)
+            x = _beside(layer.feed_forward, x, _fed_forward)
+        projection = cast(EightBitLinear, self.projection)
+        return projection.few(self.decoder.norm(x)), None, state
+
+
+def _layers(decoder: Decoder) -> Any:
+    """Its layers, of which a type checker knows no more than that they are modules."""
+    return decoder.layers
+
+
+def _has_known_layers(decoder: Decoder) -> bool:
+    """Whether `step` can compute its layers: a configuration may make others."""
+    for layer in _layers(decoder):
+        own, cross, forward = (
+            residual.sublayer
+            for residual in (layer.self_attention, layer.cross_attention, layer.feed_forward)
+        )
+        known = (MultiHeadAttention, MultiHeadAttention, FeedForward)
+        if (type(own), type(cross), type(forward)) != known:
+            return False
+        if not own.w_q.whole.shape == own.w_k.whole.shape == own.w_v.whole.shape:
+            return False
+    return True
+
+
+def _joined(*layers: EightBitLinear) -> EightBitLinear:
+    """One layer for what these compute from the same x; their numbers are a part of its own."""
+    joined = deepcopy(layers[0])
+    joined.whole = torch.cat([layer.whole for layer in layers])
+    joined.scale = torch.cat([layer.scale for layer in layers])
+    biases = [layer.bias.detach() for layer in layers if layer.bias is not None]
+    joined.bias = nn.Parameter(torch.cat(biases)) if biases else None
+    for layer, whole in zip(layers, joined.whole.chunk(len(layers)), strict=True):
+        layer.whole = whole
+    return joined
+
+
+def _beside(
+    residual: Residual, x: Float[Tensor, "batch d_model"], change: Callable[..., Tensor], *args: Any
+) -> Float[Tensor, "batch d_model"]:
+    """`Residual` in evaluation mode, with change(sub-layer, x, *args) in the sub-layer's place."""
+    if residual.pre_norm:
+        return x + change(residual.sublayer, residual.norm(x), *args)
+    return residual.norm(x + change(residual.sublayer, x, *args))
+
+
+def _self_attended(layer: Any, x: Tensor, joined: EightBitLinear, cache: KeyValueCache) -> Tensor:
+    query, key, value = joined.few(x).view(len(x), 3, layer.n_heads, 1, -1).unbind(1)
+    return layer.w_o.few(layer.attend(query, key, value, cache=cache).flatten(1))
+
+
+def _cross_attended(layer: Any, x: Tensor, mask: Tensor | None, cache: KeyValueCache) -> Tensor:
+    query = layer.w_q.few(x).view(len(x), layer.n_heads, 1, -1)
+    return layer.w_o.few(layer.attend(query, mask=mask, cache=cache).flatten(1))
+
+
+def _fed_forward(layer: Any, x: Tensor) -> Tensor:
+    inner = layer.activation(layer.w_1.few(x))
+    return layer.w_2.few(inner if layer.w_3 is None else inner * layer.w_3.few(x))

@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from lib.data import EOS, Vocabulary, tokenise
 from lib.metrics import bleu
-from train.bits import expect_8_bits, in_8_bits
+from train.bits import EightBitTransformer, expect_8_bits
 from train.checkpoints import write_whole
 from train.folder import FILES
 from train.machine import device, use_threads
@@ -131,7 +131,9 @@ def _load(given: argparse.Namespace) -> tuple[Translator, bool]:
 
 
 def _in_bits(translator: Translator, bits: int) -> Translator:
-    return replace(translator, model=in_8_bits(translator.model)) if bits == 8 else translator
+    if bits == 8:
+        return replace(translator, model=EightBitTransformer(translator.model))
+    return translator
 
 
 # --- line by line -----------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def test_a_change_of_a_score_and_of_tokens_is_seen(little, monkeypatch):
             model.projection.weight.mul_(-1)
         return model
 
-    monkeypatch.setattr(eight_bits, "in_8_bits", lambda model: spoil(load_published()[0]))
+    monkeypatch.setattr(eight_bits, "EightBitTransformer", lambda model: spoil(load_published()[0]))
     found = eight_bits.run("published")
     assert found["greedy"]["same"] == 0
     assert found["beam 4"]["change of score"] > 0.1

@@ -4,12 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from lib.data import EOS, make_batch
+from lib.attention import MultiHeadAttention
+from lib.data import BOS, EOS, make_batch
 from lib.decoding import beam_search, greedy
-from lib.layers import TiedProjection
+from lib.layers import Residual, TiedProjection
 from lib.transformer import Config, Transformer
 from tasks.translation import translation_pairs
-from train.bits import FEW, EightBitLinear, expect_8_bits, in_8_bits
+from train.bits import FEW, EightBitLinear, EightBitTransformer, expect_8_bits
 from train.checkpoints import load_published
 
 BFLOAT16 = 2**-8  # the largest relative error of rounding to it, and a little more
@@ -92,19 +93,92 @@ def test_every_matrix_of_a_model_is_packed_and_the_model_left_alone(tied):
     torch.manual_seed(0)
     model = Transformer(Config(13, 11, 24, 3, 37, 2, tied=tied))
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    packed = in_8_bits(model)
+    packed = EightBitTransformer(model)
     assert not any(isinstance(m, nn.Linear | TiedProjection) for m in packed.modules())
     assert isinstance(packed.projection, EightBitLinear)
-    assert sum(isinstance(m, EightBitLinear) for m in packed.modules()) == 2 * 6 + 2 * 10 + 1
+    packed_layers = sum(isinstance(m, EightBitLinear) for m in packed.modules())
+    assert packed_layers == 2 * 6 + 2 * (10 + 1) + 1  # in a decoder layer, one for three
     assert torch.equal(packed.target_embedding.weight, model.target_embedding.weight)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert model.training
     assert not packed.training
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"norm": "pre", "activation": "swiglu", "tied": False},
+        {"positions": "rotary"},
+        {"positions": "alibi", "activation": "gelu"},
+        {"positions": "learned", "norm": "pre"},
+    ],
+)
+@pytest.mark.parametrize("padded", [True, False])
+def test_a_step_of_few_rows_gives_what_the_layers_give(options, padded):
+    """With and without padding, and after a beam has chosen its hypotheses."""
+    torch.manual_seed(0)
+    packed = EightBitTransformer(Transformer(Config(13, 11, 24, 3, 37, 2, **options)))
+    source = torch.randint(4, 13, (3, 7))
+    lengths = torch.tensor([7, 3, 5] if padded else [7, 7, 7])
+    states = [packed.start(source, lengths) for _ in range(2)]
+    for rows in (None, None, [0, 0, 2, 1], None, [3, 3, 1], None):
+        if rows is not None:
+            states = [state.select(torch.tensor(rows)) for state in states]
+        token = torch.randint(4, 11, (len(states[0].memory_mask),))
+        found, _, states[0] = packed.step(token, states[0])
+        wanted, _, states[1] = Transformer.step(packed, token, states[1])
+        assert found.shape == wanted.shape
+        assert found.dtype == wanted.dtype
+        assert ((found - wanted).abs() <= 4 * BFLOAT16 * wanted.abs().max()).all()
+
+
+def test_only_the_first_step_runs_the_layers(monkeypatch):
+    ran = []
+    forward = Residual.forward
+    monkeypatch.setattr(Residual, "forward", lambda *a, **k: ran.append(a[0]) or forward(*a, **k))
+    packed = EightBitTransformer(Transformer(Config(13, 11, 24, 3, 37, 2)))
+    greedy(packed, torch.randint(4, 13, (2, 7)), torch.tensor([7, 6]), 4, min_length=4)
+    in_a_decoder, in_an_encoder = 2 * 3, 2 * 2
+    assert len(ran) == in_an_encoder + in_a_decoder
+
+
+class Doubled(Config):
+    def make_feed_forward(self):
+        return nn.Sequential(super().make_feed_forward(), super().make_feed_forward())
+
+
+class Grouped(Config):
+    def make_attention(self, positions=None):
+        return MultiHeadAttention(self.d_model, self.n_heads, n_kv_heads=1, positions=positions)
+
+
+@pytest.mark.parametrize("config", [Doubled, Grouped])
+def test_layers_that_the_step_does_not_know_run_as_they_are(config):
+    torch.manual_seed(0)
+    packed = EightBitTransformer(Transformer(config(13, 11, 24, 3, 37, 2)))
+    assert not packed.joined
+    source, lengths = torch.randint(4, 13, (2, 7)), torch.tensor([7, 4])
+    said, _ = greedy(packed, source, lengths, 5, min_length=5)
+    target_in = torch.cat([torch.full((2, 1), BOS), said[:, :-1]], dim=1)
+    logits = packed(source, lengths, target_in)
+    logits[..., EOS] = -torch.inf
+    assert torch.equal(logits.argmax(-1), said)
+
+
+def test_three_matrices_in_one_take_no_more_memory():
+    packed = EightBitTransformer(Transformer(Config(13, 11, 32, 4, 64, 1)))
+    own, joined = packed.decoder.layers[0].self_attention.sublayer, packed.joined[0]
+    parts = [layer.whole for layer in (own.w_q, own.w_k, own.w_v)]
+    assert torch.equal(torch.cat(parts), joined.whole)
+    assert {x.untyped_storage().data_ptr() for x in (*parts, joined.whole)} == {
+        joined.whole.untyped_storage().data_ptr()
+    }
+
+
 def test_the_published_model_says_the_same():
     model, *vocabs = load_published()
-    packed = in_8_bits(model)
+    packed = EightBitTransformer(model)
     batch = make_batch(translation_pairs()[1][:40], *vocabs)
     inputs = (batch.source, batch.source_lengths, 60)
     wanted, found = greedy(model, *inputs)[0], greedy(packed, *inputs)[0]
