@@ -408,20 +408,23 @@ class MultiHeadAttention(nn.Module):
         """What `forward` does between the projections: each head attends by itself.
 
         Args: as in `forward`. Without key and value, those that the cache holds.
-        Errors: as in `forward`, and ValueError for neither keys and values nor a cache.
+        Errors: as in `forward`, and ValueError for keys or values alone, or neither and no cache.
         Source: Attention Is All You Need, section 3.2.2.
         """
         # In self-attention the positions of this call come after those that the cache holds.
         offset = cache.length if cache is not None and cache.grows else 0
         query = self._rotated(query, offset)
-        if key is not None and value is not None:
+        if key is None and value is None and cache is not None:
+            key, value = cache.stored()
+        elif key is None or value is None:
+            raise ValueError(
+                "expected both keys and values, or a cache that holds them, got "
+                f"{(key is not None) + (value is not None)} of the two; project what is attended to"
+            )
+        else:
             key = self._rotated(key, offset)
             if cache is not None:
                 key, value = cache.append(key, value)  # from here on, with all earlier ones
-        elif cache is not None:
-            key, value = cache.stored()
-        else:
-            raise ValueError("expected keys and values, got none and no cache; give one of the two")
         readers = None if cache is None else cache.readers
         dropout = self.dropout if self.training else 0.0
         bias = self._bias(query, key)

@@ -33,14 +33,14 @@ class EightBitLinear(nn.Module):
     one scale for all rows.) For more than a few rows the matrix is unpacked: then a step takes the
     time of the arithmetic, not that of the bytes.
 
+    Its numbers are plain attributes, which stay on the processor: to look them up among a module's
+    parameters would take a tenth of a step.
+
     Args: weight (out, in) and bias (out) or None, of the layer that it stands for.
     Shapes: x (*batch, in). Returns (*batch, out).
     Errors: ValueError for a weight with NaN or infinity.
     Source: ours; whole numbers with a scale for each row as in Jacob et al. 2018, symmetric.
     """
-
-    whole: Tensor
-    scale: Tensor
 
     def __init__(self, weight: Float[Tensor, "out in"], bias: Float[Tensor, " out"] | None = None):
         super().__init__()
@@ -49,30 +49,25 @@ class EightBitLinear(nn.Module):
         whole, scale = in_eight_bits(weight, torch.bfloat16)
         self.in_features = weight.shape[1]
         self.missing = -self.in_features % TOGETHER  # columns of 0 that fill the last ones up
-        self.register_buffer("whole", F.pad(whole, (0, self.missing)))
-        self.register_buffer("scale", scale)
-        self.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+        self.whole = F.pad(whole, (0, self.missing))
+        self.scale = scale
+        self.bias = None if bias is None else bias.detach().clone()
 
     def forward(self, x: Float[Tensor, "*batch in"]) -> Float[Tensor, "*batch out"]:
         rows = x.reshape(-1, self.in_features)
-        if len(rows) <= FEW and x.is_cpu:
-            product = self.few(rows)
-        else:
-            whole = self.whole[:, : self.in_features].float()
-            sums = F.linear(rows.bfloat16().float(), whole)
-            product = self._with_bias((sums * self.scale).bfloat16(), x.dtype)
-        return product.view(*x.shape[:-1], -1)
+        if len(rows) <= FEW:
+            return self.few(rows).view(*x.shape[:-1], -1)
+        sums = F.linear(rows.bfloat16().float(), self.whole[:, : self.in_features].float())
+        product = (sums * self.scale).bfloat16().view(*x.shape[:-1], -1)
+        return product.to(x.dtype) if self.bias is None else product + self.bias
 
     def few(self, rows: Float[Tensor, "few in"]) -> Float[Tensor, "few out"]:
-        """The same, for a few rows on a processor."""
+        """The same for a few rows, by torch's kernel."""
         x = rows.bfloat16()
         if self.missing:
             x = F.pad(x, (0, self.missing))
         product = torch._weight_int8pack_mm(x, self.whole, self.scale)
-        return self._with_bias(product, rows.dtype)
-
-    def _with_bias(self, product: Tensor, dtype: torch.dtype) -> Tensor:
-        return product.to(dtype) if self.bias is None else product + self.bias
+        return product.to(rows.dtype) if self.bias is None else product + self.bias
 
 
 def in_eight_bits(
@@ -115,9 +110,9 @@ def expect_8_bits(device: torch.device) -> None:
 class EightBitTransformer(Transformer):
     """A copy of a Transformer with its matrices in 8 bits, for decoding on a processor.
 
-    With a quarter of the bytes, half of a step is what Python does between the calls. So `step`
-    computes the same layers in fewer calls: queries, keys and values are one matrix, and the
-    modules around each matrix, which training needs, are left out.
+    With a quarter of the bytes, half of a step is what Python does between torch's kernels. So
+    `step` computes the same layers in fewer calls: queries, keys and values have one matrix, and
+    the modules around each matrix, which training needs, are left out.
 
     Embeddings keep their numbers, since a step reads one row of them; a tied projection, which
     reads them all, gets 8 bits of its own.
@@ -134,10 +129,7 @@ class EightBitTransformer(Transformer):
                 path, _, last = name.rpartition(".")
                 bias = layer.bias if isinstance(layer, nn.Linear) else None
                 setattr(self.get_submodule(path), last, EightBitLinear(layer.weight, bias))
-        self.joined = nn.ModuleList()
-        if _has_known_layers(self.decoder):
-            own = [layer.self_attention.sublayer for layer in _layers(self.decoder)]
-            self.joined.extend(_joined(layer.w_q, layer.w_k, layer.w_v) for layer in own)
+        self.quick = _quick_layers(self.decoder)
         self.eval()
 
     @torch.no_grad()
@@ -146,37 +138,86 @@ class EightBitTransformer(Transformer):
     ) -> tuple[Float[Tensor, "batch vocab"], None, TransformerState]:
         caches = state.caches
         started = caches[0].memory.length  # from the first step on the memory is projected
-        if not (self.joined and started and len(token) <= FEW):
+        if not (self.quick and started and len(token) <= FEW):
             return super().step(token, state)
         x = self.target_embedding(token.view(-1, 1))
         x = self.decoder.positions.add(x, caches[0].own.length)[:, 0]  # (batch, d_model)
         mask = None if state.memory_mask.all() else state.memory_mask
-        for layer, joined, cache in zip(_layers(self.decoder), self.joined, caches, strict=True):
-            x = _beside(layer.self_attention, x, _self_attended, joined, cache.own)
-            x = _beside(layer.cross_attention, x, _cross_attended, mask, cache.memory)
-            x = _beside(layer.feed_forward, x, _fed_forward)
+        for (own, cross, feed_forward), cache in zip(self.quick, caches, strict=True):
+            x = feed_forward(cross(own(x, cache.own), mask, cache.memory))
         projection = cast(EightBitLinear, self.projection)
         return projection.few(self.decoder.norm(x)), None, state
 
 
-def _layers(decoder: Decoder) -> Any:
-    """Its layers, of which a type checker knows no more than that they are modules."""
-    return decoder.layers
+class _QuickResidual:
+    """`Residual` in evaluation mode, around what computes its sub-layer."""
+
+    def __init__(self, residual: Residual, sublayer: Callable[..., Tensor]):
+        self.sublayer, self.pre_norm = sublayer, residual.pre_norm
+        self.norm = residual.norm.forward  # not by way of the module's hooks
+
+    def __call__(self, x: Float[Tensor, "batch d_model"], *args: Any) -> Tensor:
+        if self.pre_norm:
+            return x + self.sublayer(self.norm(x), *args)
+        return self.norm(x + self.sublayer(x, *args))
 
 
-def _has_known_layers(decoder: Decoder) -> bool:
-    """Whether `step` can compute its layers: a configuration may make others."""
-    for layer in _layers(decoder):
-        own, cross, forward = (
-            residual.sublayer
-            for residual in (layer.self_attention, layer.cross_attention, layer.feed_forward)
-        )
-        known = (MultiHeadAttention, MultiHeadAttention, FeedForward)
-        if (type(own), type(cross), type(forward)) != known:
-            return False
+class _QuickSelfAttention:
+    """Self-attention of one position of each sequence, with one matrix for W^Q, W^K and W^V."""
+
+    def __init__(self, layer: Any):
+        self.joined, self.w_o = _joined(layer.w_q, layer.w_k, layer.w_v), layer.w_o
+        self.attend, self.n_heads = layer.attend, layer.n_heads
+
+    def __call__(self, x: Float[Tensor, "batch d_model"], cache: KeyValueCache) -> Tensor:
+        projected = self.joined.few(x).view(x.shape[0], 3, self.n_heads, 1, -1)
+        attended = self.attend(*projected.unbind(1), cache=cache)  # (batch, heads, 1, d_v)
+        return self.w_o.few(attended.flatten(1))
+
+
+class _QuickCrossAttention:
+    """Cross-attention of one position of each sequence, to keys and values in the cache."""
+
+    def __init__(self, layer: Any):
+        self.w_q, self.w_o = layer.w_q, layer.w_o
+        self.attend, self.n_heads = layer.attend, layer.n_heads
+
+    def __call__(
+        self, x: Float[Tensor, "batch d_model"], mask: Tensor | None, cache: KeyValueCache
+    ) -> Tensor:
+        query = self.w_q.few(x).view(x.shape[0], self.n_heads, 1, -1)
+        return self.w_o.few(self.attend(query, mask=mask, cache=cache).flatten(1))
+
+
+class _QuickFeedForward:
+    """The feed-forward network of a few rows."""
+
+    def __init__(self, layer: Any):
+        self.w_1, self.w_2, self.w_3 = layer.w_1, layer.w_2, layer.w_3
+        self.activation = layer.activation
+
+    def __call__(self, x: Float[Tensor, "batch d_model"]) -> Tensor:
+        inner = self.activation(self.w_1.few(x))
+        return self.w_2.few(inner if self.w_3 is None else inner * self.w_3.few(x))
+
+
+def _quick_layers(decoder: Decoder) -> list[tuple[_QuickResidual, ...]]:
+    """The layers as a step computes them; none where a configuration has made other ones."""
+    found = []
+    for layer in decoder.layers:
+        residuals: Any = (layer.self_attention, layer.cross_attention, layer.feed_forward)
+        own, cross, feed_forward = sublayers = [residual.sublayer for residual in residuals]
+        if [type(each) for each in sublayers] != [MultiHeadAttention] * 2 + [FeedForward]:
+            return []
         if not own.w_q.whole.shape == own.w_k.whole.shape == own.w_v.whole.shape:
-            return False
-    return True
+            return []
+        changes: list[Callable[..., Tensor]] = [
+            _QuickSelfAttention(own),
+            _QuickCrossAttention(cross),
+            _QuickFeedForward(feed_forward),
+        ]
+        found.append(tuple(map(_QuickResidual, residuals, changes)))
+    return found
 
 
 def _joined(*layers: EightBitLinear) -> EightBitLinear:
@@ -184,32 +225,8 @@ def _joined(*layers: EightBitLinear) -> EightBitLinear:
     joined = deepcopy(layers[0])
     joined.whole = torch.cat([layer.whole for layer in layers])
     joined.scale = torch.cat([layer.scale for layer in layers])
-    biases = [layer.bias.detach() for layer in layers if layer.bias is not None]
-    joined.bias = nn.Parameter(torch.cat(biases)) if biases else None
+    biases = [layer.bias for layer in layers if layer.bias is not None]
+    joined.bias = torch.cat(biases) if biases else None
     for layer, whole in zip(layers, joined.whole.chunk(len(layers)), strict=True):
         layer.whole = whole
     return joined
-
-
-def _beside(
-    residual: Residual, x: Float[Tensor, "batch d_model"], change: Callable[..., Tensor], *args: Any
-) -> Float[Tensor, "batch d_model"]:
-    """`Residual` in evaluation mode, with change(sub-layer, x, *args) in the sub-layer's place."""
-    if residual.pre_norm:
-        return x + change(residual.sublayer, residual.norm(x), *args)
-    return residual.norm(x + change(residual.sublayer, x, *args))
-
-
-def _self_attended(layer: Any, x: Tensor, joined: EightBitLinear, cache: KeyValueCache) -> Tensor:
-    query, key, value = joined.few(x).view(len(x), 3, layer.n_heads, 1, -1).unbind(1)
-    return layer.w_o.few(layer.attend(query, key, value, cache=cache).flatten(1))
-
-
-def _cross_attended(layer: Any, x: Tensor, mask: Tensor | None, cache: KeyValueCache) -> Tensor:
-    query = layer.w_q.few(x).view(len(x), layer.n_heads, 1, -1)
-    return layer.w_o.few(layer.attend(query, mask=mask, cache=cache).flatten(1))
-
-
-def _fed_forward(layer: Any, x: Tensor) -> Tensor:
-    inner = layer.activation(layer.w_1.few(x))
-    return layer.w_2.few(inner if layer.w_3 is None else inner * layer.w_3.few(x))

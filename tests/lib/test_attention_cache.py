@@ -221,3 +221,29 @@ def test_rows_that_are_not_there(rows):
 
 def test_a_cache_begins_with_no_row_at_all():
     assert [part.shape for part in KeyValueCache().read()] == [(0, 0, 0, 0)] * 2
+
+
+@pytest.mark.parametrize("scheme", ["none", "rotary", "alibi"])
+def test_attend_is_what_stands_between_the_projections(scheme):
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(12, 3, positions=make_positions(scheme, 12, 3)).double()
+    x, heads = normal(2, 5, 12), {}
+    for name in ("w_q", "w_k", "w_v"):
+        heads[name] = getattr(layer, name)(x).unflatten(-1, (3, 4)).transpose(1, 2)
+    joined = layer.attend(*heads.values()).transpose(1, 2).flatten(2)
+    assert_close(layer.w_o(joined), layer(x), 1e-12)
+    cache = KeyValueCache()
+    for t in range(5):
+        one = layer.attend(*(each[:, :, t : t + 1] for each in heads.values()), cache=cache)
+    assert_close(one, layer.attend(*heads.values())[:, :, -1:], 1e-12)
+
+
+def test_attend_wants_keys_and_values():
+    layer, heads = MultiHeadAttention(12, 3), normal(2, 3, 1, 4)
+    expected = pytest.raises(ValueError, match="expected both keys and values, or a cache")
+    with expected:
+        layer.attend(heads)
+    with expected:
+        layer.attend(heads, heads)
+    with expected:
+        layer.attend(heads, heads, cache=KeyValueCache())

@@ -96,8 +96,7 @@ def test_every_matrix_of_a_model_is_packed_and_the_model_left_alone(tied):
     packed = EightBitTransformer(model)
     assert not any(isinstance(m, nn.Linear | TiedProjection) for m in packed.modules())
     assert isinstance(packed.projection, EightBitLinear)
-    packed_layers = sum(isinstance(m, EightBitLinear) for m in packed.modules())
-    assert packed_layers == 2 * 6 + 2 * (10 + 1) + 1  # in a decoder layer, one for three
+    assert sum(isinstance(m, EightBitLinear) for m in packed.modules()) == 2 * 6 + 2 * 10 + 1
     assert torch.equal(packed.target_embedding.weight, model.target_embedding.weight)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert model.training
@@ -157,7 +156,7 @@ class Grouped(Config):
 def test_layers_that_the_step_does_not_know_run_as_they_are(config):
     torch.manual_seed(0)
     packed = EightBitTransformer(Transformer(config(13, 11, 24, 3, 37, 2)))
-    assert not packed.joined
+    assert not packed.quick
     source, lengths = torch.randint(4, 13, (2, 7)), torch.tensor([7, 4])
     said, _ = greedy(packed, source, lengths, 5, min_length=5)
     target_in = torch.cat([torch.full((2, 1), BOS), said[:, :-1]], dim=1)
@@ -168,7 +167,10 @@ def test_layers_that_the_step_does_not_know_run_as_they_are(config):
 
 def test_three_matrices_in_one_take_no_more_memory():
     packed = EightBitTransformer(Transformer(Config(13, 11, 32, 4, 64, 1)))
-    own, joined = packed.decoder.layers[0].self_attention.sublayer, packed.joined[0]
+    own, joined = (
+        packed.decoder.layers[0].self_attention.sublayer,
+        packed.quick[0][0].sublayer.joined,
+    )
     parts = [layer.whole for layer in (own.w_q, own.w_k, own.w_v)]
     assert torch.equal(torch.cat(parts), joined.whole)
     assert {x.untyped_storage().data_ptr() for x in (*parts, joined.whole)} == {
