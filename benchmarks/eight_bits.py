@@ -3,10 +3,11 @@
     python benchmarks/eight_bits.py [--only published medium base] [--steps 400] ...
 
 The published model, and two that are trained on the book's translation task here, translate the
-first 500 held-out sentences greedily, and the first 100 of them with a beam of 4: in float32, and
-with their matrices in 8 bits. The two have the sizes "medium" and "base" of `make bench`, with the
-words of the task. Recorded in results/eight_bits.json: how many translations have the same tokens,
-how many are the reference, BLEU, and the largest change of a score with the beam.
+first 500 held-out sentences greedily, and the first 100 of them with a beam of 4, one by one: in
+float32, and with their matrices in 8 bits. The two have the sizes "medium" and "base" of
+`make bench`, with the words of the task. Recorded in results/eight_bits.json: how many translations
+have the same tokens, how many are the reference, BLEU, and the largest change of a score with the
+beam.
 """
 
 import statistics
@@ -40,7 +41,6 @@ RATES = {"medium": 1e-3, "base": 4e-4}
 LIKE_PUBLISHED = {"norm": "pre", "positions": "rotary", "dropout": 0.0, "tied": False}
 WAYS = {"greedy": (None, 500), "beam 4": (4, 100)}  # beam, sentences
 MOST = 60  # tokens of a translation
-TOGETHER = 100  # sentences
 
 
 def run(model: str, **training: Any) -> dict[str, Any]:
@@ -95,8 +95,8 @@ def translations(
 ) -> tuple[list[list[int]], Tensor]:
     """The tokens of each sentence without padding, and the scores, which greedy has none of."""
     tokens, scores = [], []
-    for i in range(0, len(pairs), TOGETHER):
-        batch = make_batch(pairs[i : i + TOGETHER], *vocabs)
+    for pair in pairs:
+        batch = make_batch([pair], *vocabs)
         inputs = (model, batch.source, batch.source_lengths, MOST)
         if beam is None:
             some, score = greedy(*inputs)[0], torch.zeros(len(batch.source))

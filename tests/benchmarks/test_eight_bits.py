@@ -19,7 +19,6 @@ def little(monkeypatch):
     monkeypatch.setattr(eight_bits, "SIZES", {"medium": size, "base": size})
     monkeypatch.setattr(eight_bits, "WAYS", {"greedy": (None, 5), "beam 4": (4, 3)})
     monkeypatch.setattr(eight_bits, "MOST", 9)
-    monkeypatch.setattr(eight_bits, "TOGETHER", 2)
     monkeypatch.setenv("TQDM_DISABLE", "1")
 
 
