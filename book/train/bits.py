@@ -136,7 +136,7 @@ class EightBitTransformer(Transformer):
     def step(
         self, token: Int[Tensor, " batch"], state: TransformerState
     ) -> tuple[Float[Tensor, "batch vocab"], None, TransformerState]:
-        """As `Transformer.step`; from the second token on, a few rows in fewer calls."""
+        """As `Transformer.step`; from the second token on, in fewer calls for a few rows."""
         caches = state.caches
         started = caches[0].memory.length  # from the first step on the memory is projected
         if not (self.quick and started and len(token) <= FEW):
