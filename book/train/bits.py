@@ -6,8 +6,10 @@ from -127 to 127, with a scale for each row, and leaves the rest of the model as
 """
 
 import platform
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
+from functools import cached_property
 from typing import Any, cast
 
 import torch
@@ -20,8 +22,9 @@ from lib.layers import FeedForward, Residual, TiedProjection
 from lib.transformer import Decoder, Transformer, TransformerState
 
 LARGEST = 127  # of the whole numbers
-TOGETHER = 32  # entries of x that the kernel reads at a time; it looks for no end between them
+AT_ONCE = 32  # entries of x that the kernel reads at a time; it looks for no end between them
 FEW = 32  # rows up to which torch's kernel is faster than unpacking the matrix
+LARGE = 2**14  # numbers of a matrix, from which on FBGEMM's kernel is the faster one
 
 
 class EightBitLinear(nn.Module):
@@ -29,9 +32,9 @@ class EightBitLinear(nn.Module):
 
     Inputs and the product are rounded to bfloat16, which torch's kernel for such matrices asks for;
     the bias is added in the type of x. Each row of x is rounded by itself, so a sentence gets the
-    same translation whichever sentences stand beside it. (Kernels that turn x into 8 bits too take
-    one scale for all rows.) For more than a few rows the matrix is unpacked: then a step takes the
-    time of the arithmetic, not that of the bytes.
+    same translation whichever sentences stand beside it. For more than a few rows the matrix is
+    unpacked: then a step takes the time of the arithmetic, not that of the bytes. The positions of
+    one sentence alone, (1, time, in), are multiplied `together`, which is faster.
 
     Its numbers are plain attributes, which stay on the processor: to look them up among a module's
     parameters would take a tenth of a step.
@@ -48,13 +51,17 @@ class EightBitLinear(nn.Module):
             raise ValueError("expected a finite weight, got NaN or infinity; train the model again")
         whole, scale = in_eight_bits(weight, torch.bfloat16)
         self.in_features = weight.shape[1]
-        self.missing = -self.in_features % TOGETHER  # columns of 0 that fill the last ones up
+        self.missing = -self.in_features % AT_ONCE  # columns of 0 that fill the last ones up
         self.whole = F.pad(whole, (0, self.missing))
         self.scale = scale
         self.bias = None if bias is None else bias.detach().clone()
+        large = weight.dtype == torch.float32 and weight.numel() >= LARGE
+        self.by_fbgemm = large and together_is_exact()
 
     def forward(self, x: Float[Tensor, "*batch in"]) -> Float[Tensor, "*batch out"]:
         rows = x.reshape(-1, self.in_features)
+        if self.by_fbgemm and len(x) == 1:
+            return self.together(rows).view(*x.shape[:-1], -1)
         if len(rows) <= FEW:
             return self.few(rows).view(*x.shape[:-1], -1)
         sums = F.linear(rows.bfloat16().float(), self.whole[:, : self.in_features].float())
@@ -68,6 +75,40 @@ class EightBitLinear(nn.Module):
             x = F.pad(x, (0, self.missing))
         product = torch._weight_int8pack_mm(x, self.whole, self.scale)
         return product.to(rows.dtype) if self.bias is None else product + self.bias
+
+    def together(self, rows: Float[Tensor, "rows in"]) -> Float[Tensor, "rows out"]:
+        """The same for rows that may know of each other: a beam, or the positions of one sentence.
+
+        FBGEMM's kernel turns x into 8 bits too, with one scale for all rows, and adds up whole
+        numbers, four in one instruction. It reads the matrix in an order of its own, in which that
+        is stored a second time.
+        """
+        if not self.by_fbgemm:
+            return self.few(rows)
+        # Otherwise torch asks the packed matrix for an attribute __torch_function__, which it lacks
+        # by way of two exceptions: that takes as long as to multiply a row by 256,000 numbers.
+        with torch._C.DisableTorchFunctionSubclass():
+            return torch.ops.quantized.linear_dynamic(rows, self.packed, False)
+
+    @cached_property
+    def packed(self) -> torch.ScriptObject:
+        """The matrix as FBGEMM reads it, made when it is first asked for."""
+        whole = self.whole[:, : self.in_features].contiguous()
+        scales, zeros = self.scale.double(), torch.zeros(len(whole), dtype=torch.long)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
+            matrix = torch._make_per_channel_quantized_tensor(whole, scales, zeros, 0)
+        return torch.ops.quantized.linear_prepack(matrix, self.bias)
+
+
+def together_is_exact() -> bool:
+    """Whether torch has FBGEMM's kernel, and the processor AVX-512 VNNI.
+
+    Without that instruction the kernel adds two products in 16 bits, where they have no room.
+    """
+    has_instruction = getattr(torch.cpu, "_is_vnni_supported", bool)()
+    has_kernel = torch.backends.quantized.engine in ("x86", "fbgemm")
+    return has_instruction and has_kernel and hasattr(torch, "_make_per_channel_quantized_tensor")
 
 
 def in_eight_bits(
@@ -115,7 +156,9 @@ class EightBitTransformer(Transformer):
     the modules around each matrix, which training needs, are left out.
 
     Embeddings keep their numbers, since a step reads one row of them; a tied projection, which
-    reads them all, gets 8 bits of its own.
+    reads them all, gets 8 bits of its own. While one sentence alone is translated, what the
+    matrices are multiplied with is turned into 8 bits too, on a processor where
+    `together_is_exact`.
     Errors: ValueError for a weight with NaN or infinity.
     """
 
@@ -144,10 +187,16 @@ class EightBitTransformer(Transformer):
         x = self.target_embedding(token.view(-1, 1))
         x = self.decoder.positions.add(x, caches[0].own.length)[:, 0]  # (batch, d_model)
         mask = None if state.memory_mask.all() else state.memory_mask
+        times = EightBitLinear.together if len(state.memory) == 1 else EightBitLinear.few
         for (own, cross, feed_forward), cache in zip(self.quick, caches, strict=True):
-            x = feed_forward(cross(own(x, cache.own), mask, cache.memory))
+            x = own(x, times, cache.own)
+            x = cross(x, times, cache.memory, mask)
+            x = feed_forward(x, times)
         projection = cast(EightBitLinear, self.projection)
-        return projection.few(self.decoder.norm(x)), None, state
+        return times(projection, self.decoder.norm(x)), None, state
+
+
+Times = Callable[[Any, Tensor], Tensor]  # an `EightBitLinear` and what it multiplies, by one kernel
 
 
 class _QuickResidual:
@@ -170,10 +219,12 @@ class _QuickSelfAttention:
         self.joined, self.w_o = _joined(layer.w_q, layer.w_k, layer.w_v), layer.w_o
         self.attend, self.n_heads = layer.attend, layer.n_heads
 
-    def __call__(self, x: Float[Tensor, "batch d_model"], cache: KeyValueCache) -> Tensor:
-        projected = self.joined.few(x).view(x.shape[0], 3, self.n_heads, 1, -1)
+    def __call__(
+        self, x: Float[Tensor, "batch d_model"], times: Times, cache: KeyValueCache
+    ) -> Tensor:
+        projected = times(self.joined, x).view(x.shape[0], 3, self.n_heads, 1, -1)
         attended = self.attend(*projected.unbind(1), cache=cache)  # (batch, heads, 1, d_v)
-        return self.w_o.few(attended.flatten(1))
+        return times(self.w_o, attended.flatten(1))
 
 
 class _QuickCrossAttention:
@@ -184,10 +235,14 @@ class _QuickCrossAttention:
         self.attend, self.n_heads = layer.attend, layer.n_heads
 
     def __call__(
-        self, x: Float[Tensor, "batch d_model"], mask: Tensor | None, cache: KeyValueCache
+        self,
+        x: Float[Tensor, "batch d_model"],
+        times: Times,
+        cache: KeyValueCache,
+        mask: Tensor | None,
     ) -> Tensor:
-        query = self.w_q.few(x).view(x.shape[0], self.n_heads, 1, -1)
-        return self.w_o.few(self.attend(query, mask=mask, cache=cache).flatten(1))
+        query = times(self.w_q, x).view(x.shape[0], self.n_heads, 1, -1)
+        return times(self.w_o, self.attend(query, mask=mask, cache=cache).flatten(1))
 
 
 class _QuickFeedForward:
@@ -197,9 +252,9 @@ class _QuickFeedForward:
         self.w_1, self.w_2, self.w_3 = layer.w_1, layer.w_2, layer.w_3
         self.activation = layer.activation
 
-    def __call__(self, x: Float[Tensor, "batch d_model"]) -> Tensor:
-        inner = self.activation(self.w_1.few(x))
-        return self.w_2.few(inner if self.w_3 is None else inner * self.w_3.few(x))
+    def __call__(self, x: Float[Tensor, "batch d_model"], times: Times) -> Tensor:
+        inner = self.activation(times(self.w_1, x))
+        return times(self.w_2, inner if self.w_3 is None else inner * times(self.w_3, x))
 
 
 def _quick_layers(decoder: Decoder) -> list[tuple[_QuickResidual, ...]]:

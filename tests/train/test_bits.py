@@ -10,10 +10,20 @@ from lib.decoding import beam_search, greedy
 from lib.layers import Residual, TiedProjection
 from lib.transformer import Config, Transformer
 from tasks.translation import translation_pairs
-from train.bits import FEW, EightBitLinear, EightBitTransformer, expect_8_bits
+from train import bits
+from train.bits import FEW, EightBitLinear, EightBitTransformer, expect_8_bits, together_is_exact
 from train.checkpoints import load_published
 
 BFLOAT16 = 2**-8  # the largest relative error of rounding to it, and a little more
+
+LARGE = bits.LARGE
+needs_vnni = pytest.mark.skipif(not together_is_exact(), reason="the processor has no VNNI")
+
+
+@pytest.fixture
+def small_too(monkeypatch):
+    """Small matrices are multiplied as large ones are."""
+    monkeypatch.setattr(bits, "LARGE", 1)
 
 
 def layer(d_in=37, d_out=23, bias=True):
@@ -80,6 +90,58 @@ def test_a_row_does_not_mind_its_neighbours():
     assert torch.equal(packed(beside)[:5], packed(x))
 
 
+def rounded(x):
+    """What x is in 8 bits with one scale: 255 steps from its smallest number to its largest."""
+    low, high = min(0.0, x.min().item()), max(0.0, x.max().item())
+    step = (high - low) / 255 or 1.0
+    zero = round(-low / step)
+    return step * ((x.double() / step).round().clamp(-zero, 255 - zero))
+
+
+@needs_vnni
+@pytest.mark.parametrize("rows", [1, 4, FEW])
+@pytest.mark.parametrize(("d_in", "d_out"), [(1, 1), (15, 23), (37, 23), (64, 3)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_rows_of_one_sentence_are_rounded_with_one_scale(rows, d_in, d_out, bias, small_too):
+    """A third of a step is room for another order of the same sums, in float32."""
+    given = nn.Linear(d_in, d_out, bias=bias)
+    given.weight.data[0] = 0
+    packed, x = EightBitLinear(given.weight, given.bias), torch.randn(rows, d_in)
+    wanted = rounded(x) @ stored(packed).T + (given.bias.double() if bias else 0)
+    step = (x.max().clamp(min=0) - x.min().clamp(max=0)).double() / 255
+    found = packed.together(x)
+    assert torch.equal(packed(x.unsqueeze(0)), found.unsqueeze(0))
+    assert found.dtype == torch.float32
+    largest = stored(packed).abs().amax(1)
+    # Where a number lies between two whole ones, float32 may round it to the other.
+    assert ((found - wanted).abs() <= 1.01 * step * largest + 1e-5).all()
+    assert torch.allclose(found.double(), wanted, atol=1e-5, rtol=1e-4)
+
+
+@needs_vnni
+def test_sums_of_the_largest_numbers_have_room(small_too):
+    """Two products of 255 and 127 do not fit into 16 bits, in which other instructions add them."""
+    packed = EightBitLinear(torch.full((5, 64), 127.0))
+    x = torch.full((2, 64), 255.0)
+    assert torch.equal(packed.together(x), torch.full((2, 5), 64 * 127.0 * 255))
+
+
+@needs_vnni
+@pytest.mark.parametrize("numbers", [LARGE - 32, LARGE])
+def test_a_small_matrix_is_multiplied_row_by_row(numbers):
+    packed, x = EightBitLinear(torch.randn(numbers // 32, 32)), torch.randn(1, 5, 32)
+    by_rows = packed.few(x[0])
+    for found in (packed(x)[0], packed.together(x[0])):
+        assert torch.equal(found, by_rows) == (numbers < LARGE)
+
+
+@needs_vnni
+def test_rows_of_several_sentences_are_never_rounded_with_one_scale(small_too):
+    packed, x = EightBitLinear(layer().weight), torch.randn(3, 2, 37)
+    assert torch.equal(packed(x)[:1], packed.few(x[0]).unsqueeze(0))
+    assert not torch.equal(packed(x)[:1], packed(x[:1]))
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_weight_that_is_not_finite_is_refused(bad):
     weight = layer().weight.detach()
@@ -130,6 +192,64 @@ def test_a_step_of_few_rows_gives_what_the_layers_give(options, padded):
         assert found.shape == wanted.shape
         assert found.dtype == wanted.dtype
         assert ((found - wanted).abs() <= 4 * BFLOAT16 * wanted.abs().max()).all()
+
+
+@needs_vnni
+@pytest.mark.parametrize("options", [{}, {"norm": "pre", "activation": "swiglu", "tied": False}])
+def test_one_sentence_alone_is_rounded_with_its_beam(options, small_too):
+    """Near the layers' logits, and nearer to them than those of another sentence."""
+    torch.manual_seed(0)
+    packed = EightBitTransformer(Transformer(Config(13, 11, 24, 3, 37, 2, **options)))
+    said, another = torch.randint(4, 13, (2, 1, 7))
+    states = [packed.start(source, torch.tensor([7])) for source in (said, said, another)]
+    token = torch.tensor([4])
+    for rows in (None, [0, 0, 0], None, [2, 1, 1], None):
+        if rows is not None:
+            states = [state.select(torch.tensor(rows)) for state in states]
+            token = torch.randint(4, 11, (len(rows),))
+        found, _, states[0] = packed.step(token, states[0])
+        wanted, _, states[1] = Transformer.step(packed, token, states[1])
+        other, _, states[2] = Transformer.step(packed, token, states[2])
+        off = (found - wanted).norm()
+        assert off < 0.03 * wanted.norm()
+        assert off < 0.1 * (other - wanted).norm()
+
+
+@needs_vnni
+def test_only_one_sentence_alone_has_one_scale(monkeypatch, small_too):
+    """Its beam is its own; with another sentence beside it, each row is rounded by itself."""
+    heard = []
+
+    def together(layer, rows):
+        heard.append(len(rows))
+        return layer.few(rows)
+
+    monkeypatch.setattr(EightBitLinear, "together", together)
+    packed = EightBitTransformer(Transformer(Config(13, 11, 24, 3, 37, 2)))
+    source = torch.randint(4, 13, (2, 7))
+    beam_search(packed, source, torch.tensor([7, 7]), 4, beam=3, min_length=3)
+    assert not heard
+    beam_search(packed, source[:1], torch.tensor([7]), 4, beam=3, min_length=3)
+    assert set(heard) == {7, 1, 3}  # the source, the first step, and the others
+    matrices_of_a_step = 2 * 6 + 1  # queries, keys and values are one
+    assert heard.count(3) % matrices_of_a_step == 0
+
+
+@pytest.mark.parametrize("lack", ["instruction", "kernel", "its matrix", "float32"])
+def test_without_the_kernel_one_sentence_is_multiplied_row_by_row(lack, monkeypatch, small_too):
+    dtype = torch.float32
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: lack != "instruction")
+    if lack == "kernel":
+        monkeypatch.setattr(type(torch.backends.quantized), "engine", "qnnpack")
+    elif lack == "its matrix":
+        monkeypatch.delattr(torch, "_make_per_channel_quantized_tensor")
+    elif lack == "float32":
+        dtype = torch.float64
+    packed = EightBitTransformer(Transformer(Config(13, 11, 24, 3, 37, 2)).to(dtype))
+    source, lengths = torch.randint(4, 13, (1, 7)), torch.tensor([7])
+    assert greedy(packed, source, lengths, 4, min_length=4)[0].shape == (1, 4)
+    layers = [layer for layer in packed.modules() if isinstance(layer, EightBitLinear)]
+    assert not any("packed" in vars(layer) for layer in layers)
 
 
 def test_only_the_first_step_runs_the_layers(monkeypatch):
