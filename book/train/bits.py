@@ -85,8 +85,8 @@ class EightBitLinear(nn.Module):
         """
         if not self.by_fbgemm:
             return self.few(rows)
-        # Otherwise torch asks the packed matrix for an attribute __torch_function__, which it lacks
-        # by way of two exceptions: that takes as long as to multiply a row by 256,000 numbers.
+        # Otherwise torch asks the packed matrix for an attribute __torch_function__. It has none,
+        # and says so by C++ exceptions: 16 of the 27 microseconds that a small product takes then.
         with torch._C.DisableTorchFunctionSubclass():
             return torch.ops.quantized.linear_dynamic(rows, self.packed, False)
 
